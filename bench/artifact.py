@@ -4,8 +4,8 @@ result, also in a new process, and the memory of two processes that run it.
 
 Each model and number of threads has a process of its own, in which artifact and model take turns. Files are read once before, so that they
 are in the page cache. A new process is `tenon run`, from its start to its end. The memory is that of two processes which have run the
-artifact, by /proc/PID/smaps: what is mapped of the file, and the share of it that counts for each of them. Exit status 1: a model is
-missing or failed.
+artifact, by /proc/PID/smaps: what is mapped of the file, and the share of it that counts for each of them. Models that are
+missing are made first.
 
 Usage: artifact.py [--threads N,...] [--rounds N] [--seconds S] [NAME...]
 """
@@ -23,7 +23,6 @@ import models
 import report
 
 LEAST = 3  # rounds, however long they take
-PATIENCE = 300  # seconds for a process
 TENON = os.path.join(report.BUILD, "tenon")
 
 
@@ -114,7 +113,7 @@ def measure_memory(path, artifact, folder):
         return [mapped(process.pid, artifact) for process in held]
     finally:
         for process in held:
-            process.communicate(timeout=PATIENCE)
+            process.communicate(timeout=models.PATIENCE)
 
 
 def measure_one(path, threads, rounds, seconds):
@@ -126,13 +125,6 @@ def measure_one(path, threads, rounds, seconds):
 
 
 # ---- all models -----------------------------------------------------------------------------------------------------
-
-
-def measure_apart(path, threads, options):
-    command = [sys.executable, os.path.abspath(__file__), "--one", "--threads", str(threads), "--rounds", str(options.rounds), "--seconds", str(options.seconds), path]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-    assert run.returncode == 0, f"{os.path.basename(path)}: status {run.returncode}: {run.stderr.strip()[-500:]}"
-    return json.loads(run.stdout)
 
 
 def gain_of(found):
@@ -161,27 +153,19 @@ def main():
     if options.one:
         print(json.dumps(measure_one(options.names[0], int(options.threads), options.rounds, options.seconds)))
         return 0
-    unknown = [name for name in options.names if name not in models.NAMES]
-    if unknown:
-        sys.exit(f"artifact: no model {', '.join(unknown)}; there are {', '.join(models.NAMES)}")
-    figures, rows, failures = {}, [], []
-    for name in options.names or models.NAMES:
-        path = os.path.join(models.ZOO, f"{name}.onnx")
-        if not os.path.exists(path):
-            failures.append(f"{name}: it is not in {models.ZOO} ('make zoo' makes it)")
-            continue
+    figures, rows = {}, []
+    for name, path in models.paths_of(options.names).items():
         report.progress(f"artifact: {name}")
-        figures[name] = {threads: measure_apart(path, threads, options) for threads in options.threads.split(",")}
+        figures[name] = {threads: models.measure_rounds_apart(__file__, path, threads, options) for threads in options.threads.split(",")}
         rows += [row_of(name, int(threads), found) for threads, found in figures[name].items()]
     report.print_table("milliseconds; MiB of memory and of files",
                        ["", "import + compile", "load", "times", "first run", "loaded", "process", "loaded", "mapped", "share of 2", "artifact", "model"], rows)
-    print("".join(f"FAIL {line}\n" for line in failures), end="")
-    if figures and not options.names and not failures:
+    if not options.names:
         gains = {name: min(gain_of(found) for found in row.values()) for name, row in figures.items()}
         headline = [["artifacts that load at least 10 times faster than import and compilation", f"{sum(gain >= 10 for gain in gains.values())} of {len(gains)}"],
                     ["first result of MiniLM, 128 tokens, from an artifact in a new process", f"{figures['minilm_128'][options.threads.split(',')[-1]]['artifact']['process']:.0f} ms"]]
         report.save("artifact", figures, headline, "onnxruntime")
-    return 1 if failures else 0
+    return 0
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Usage: device_regions.py [--device NAME] [--rounds N]
 import argparse
 import os
 import re
-import subprocess
 import sys
 import time
 
@@ -65,10 +64,7 @@ def main():
     parser.add_argument("--device", default="opencl")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
-    os.makedirs(report.SCRATCH, exist_ok=True)
-    library = os.path.join(report.SCRATCH, "blocks_source.so")
-    subprocess.run([os.path.join(report.BUILD, "tenon"), "build", f"{report.ROOT}/bench/micro/blocks_source.c", "-o", library], check=True, stdout=subprocess.DEVNULL)
-    tenon.load(library)
+    tenon.load(report.build_library("blocks_source.c"))
     report.warn_when_busy()
     figures = {}
     for text, (build, shape, nodes) in CASES.items():

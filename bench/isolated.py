@@ -6,7 +6,6 @@ that both sides share, and elsewhere. Limits: 5 us while both sides spin, 40 us 
 cost that grows with their size.
 """
 import argparse
-import os
 import subprocess
 
 import report
@@ -23,9 +22,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=20000)
     options = parser.parse_args()
     program = report.compile_c("isolated.c", *report.LINK_TENON)
-    library = os.path.join(report.SCRATCH, "touch.so")
-    subprocess.run([os.path.join(report.BUILD, "tenon"), "build", os.path.join(report.ROOT, "bench/micro/touch.c"), "-o", library],
-                   check=True, stdout=subprocess.DEVNULL)
+    library = report.build_library("touch.c")
     report.warn_when_busy()
     run = subprocess.run([program, library, str(options.rounds)], check=True, stdout=subprocess.PIPE, text=True)
     rows, figures = [], {}

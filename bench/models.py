@@ -160,7 +160,10 @@ def measure(path, threads, seconds, peers=PEERS):
 # ---- all models -----------------------------------------------------------------------------------------------------
 
 
-def paths_of(names, light):
+PATIENCE = 300  # seconds for one process
+
+
+def paths_of(names, light=False):
     """The files by name. Models of the zoo that are missing are made first."""
     import onnx
 
@@ -178,6 +181,14 @@ def paths_of(names, light):
         report.progress(f"models: making {', '.join(missing)}")
         subprocess.run([os.path.join(report.ROOT, ".venv-zoo/bin/python"), os.path.join(report.ROOT, "bench/models/make_zoo.py"), ZOO, *missing], check=True)
     return paths
+
+
+def measure_rounds_apart(script, path, threads, options):
+    """Returns what `script --one` finds out about a model in a process of its own."""
+    command = [sys.executable, script, "--one", "--threads", str(threads), "--rounds", str(options.rounds), "--seconds", str(options.seconds), path]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert run.returncode == 0, f"{os.path.basename(path)}: status {run.returncode}: {run.stderr.strip()[-500:]}"
+    return json.loads(run.stdout)
 
 
 def measure_apart(path, threads, seconds):

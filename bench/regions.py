@@ -218,10 +218,7 @@ def main():
         tenon.threads(1)
         print_chains(measure_chains(peers, options.rounds))
         return
-    os.makedirs(report.SCRATCH, exist_ok=True)
-    library = os.path.join(report.SCRATCH, "blocks.so")
-    subprocess.run([os.path.join(report.BUILD, "tenon"), "build", f"{report.ROOT}/bench/micro/blocks.c", "-o", library], check=True, stdout=subprocess.DEVNULL)
-    tenon.load(library)
+    tenon.load(report.build_library("blocks.c"))
     tenon.threads(options.threads)
     report.warn_when_busy()
     data = {shape: np.random.default_rng(1).standard_normal(shape).astype(np.float32) for shape in (LARGE, ROWS, MEDIUM, FEW)}

@@ -101,4 +101,12 @@ def compile_c(source, *flags):
     return program
 
 
+def build_library(source):
+    """Builds an operator library of bench/micro with tenon build. Returns its path."""
+    os.makedirs(SCRATCH, exist_ok=True)
+    library = os.path.join(SCRATCH, f"{source[:-2]}.so")
+    subprocess.run([os.path.join(BUILD, "tenon"), "build", f"{ROOT}/bench/micro/{source}", "-o", library], check=True, stdout=subprocess.DEVNULL)
+    return library
+
+
 LINK_TENON = (f"-L{BUILD}", "-ltenon", f"-Wl,-rpath,{BUILD}", "-pthread")

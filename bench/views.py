@@ -14,7 +14,6 @@ Usage: views.py [--threads N] [--seconds S] [--zoo FOLDER] [--only concat|models
 import argparse
 import glob
 import os
-import subprocess
 import sys
 import time
 
@@ -195,10 +194,7 @@ def main():
     parser.add_argument("--zoo", help="the folder with the networks")
     parser.add_argument("--only", choices=("concat", "models", "transpose", "blocks"))
     options = parser.parse_args()
-    os.makedirs(report.SCRATCH, exist_ok=True)
-    library = os.path.join(report.SCRATCH, "blocks.so")
-    subprocess.run([os.path.join(report.BUILD, "tenon"), "build", f"{report.ROOT}/bench/micro/blocks.c", "-o", library], check=True, stdout=subprocess.DEVNULL)
-    tenon.load(library)
+    tenon.load(report.build_library("blocks.c"))
     tenon.threads(options.threads)
     report.warn_when_busy()
     parts = {"concat": measure_concats, "models": measure_models, "transpose": measure_transposes, "blocks": measure_blocks}
