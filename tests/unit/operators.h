@@ -132,6 +132,17 @@ static inline tenon_builder_t *graph_begin(void) {
   return b;
 }
 
+/* How often a text is in the dump of the plan. */
+static inline int count_in_plan(tenon_executable_t *e, const char *text) {
+  char *plan = NULL;
+  int count = 0;
+  CHECK_STATUS(tenon_executable_dump(e, "plan", &plan), TENON_OK);
+  for (const char *at = plan; at && (at = strstr(at, text)) != NULL; at += strlen(text))
+    count++;
+  tenon_text_release(plan);
+  return count;
+}
+
 /* Runs an executable with tensors as text. */
 static inline tenon_status_t graph_run(tenon_executable_t *e, const char *const *texts,
                                        tenon_tensor_t **outputs) {

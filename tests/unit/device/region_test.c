@@ -68,17 +68,6 @@ static tenon_edge_t input(tenon_builder_t *b, const char *name, uint32_t dtype, 
   return edge;
 }
 
-/* How often a text is in the dump of the plan. */
-static int count_in_plan(tenon_executable_t *e, const char *text) {
-  char *plan = NULL;
-  int count = 0;
-  CHECK_STATUS(tenon_executable_dump(e, "plan", &plan), TENON_OK);
-  for (const char *at = plan; at && (at = strstr(at, text)) != NULL; at += strlen(text))
-    count++;
-  tenon_text_release(plan);
-  return count;
-}
-
 static bool is_same(const tenon_tensor_t *a, const tenon_tensor_t *b) {
   const size_t size = (size_t)tenon_count(b) * b->dtype.bits / 8;
   return a->ndim == b->ndim && tenon_count(a) == tenon_count(b) &&

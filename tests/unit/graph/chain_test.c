@@ -34,16 +34,6 @@ static tenon_edge_t two(tenon_builder_t *b, const char *name, tenon_edge_t a, te
   return three(b, name, NULL, a, c, -1);
 }
 
-static int count_in_plan(tenon_executable_t *e, const char *text) {
-  char *plan = NULL;
-  int count = 0;
-  CHECK_STATUS(tenon_executable_dump(e, "plan", &plan), TENON_OK);
-  for (const char *at = plan; at && (at = strstr(at, text)) != NULL; at += strlen(text))
-    count++;
-  tenon_text_release(plan);
-  return count;
-}
-
 static int count_links(tenon_executable_t *e) { return count_in_plan(e, "    link  "); }
 
 /* Compiles a graph as it is for i = 0, and to run node by node for i = 1. Equal nodes stay, because

@@ -26,17 +26,6 @@ static tenon_edge_t two(tenon_builder_t *b, const char *name, tenon_edge_t a, te
   return result;
 }
 
-/* How often a text is in the dump of the plan. */
-static int count_in_plan(tenon_executable_t *e, const char *text) {
-  char *plan = NULL;
-  int count = 0;
-  CHECK_STATUS(tenon_executable_dump(e, "plan", &plan), TENON_OK);
-  for (const char *at = plan; at && (at = strstr(at, text)) != NULL; at += strlen(text))
-    count++;
-  tenon_text_release(plan);
-  return count;
-}
-
 static void check_same(const tenon_tensor_t *found, const tenon_tensor_t *expected) {
   const size_t size = (size_t)tenon_count(expected) * expected->dtype.bits / 8;
   CHECK(found->ndim == expected->ndim && tenon_count(found) == tenon_count(expected));
