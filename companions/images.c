@@ -69,8 +69,9 @@ static tenon_status_t read_scanlines(image_t *image, struct jpeg_decompress_stru
   jpeg_mem_src(jpeg, image->data, (unsigned long)image->size);
   jpeg_read_header(jpeg, TRUE);
   jpeg->out_color_space = JCS_RGB;
+  /* Before the start, which takes memory for all coefficients of a progressive file. */
+  TENON_TRY(set_size(image, "JPEG", jpeg->image_width, jpeg->image_height));
   jpeg_start_decompress(jpeg);
-  TENON_TRY(set_size(image, "JPEG", jpeg->output_width, jpeg->output_height));
   while (jpeg->output_scanline < jpeg->output_height) {
     JSAMPROW row = image->rgb + (int64_t)jpeg->output_scanline * image->width * 3;
     jpeg_read_scanlines(jpeg, &row, 1);

@@ -3,6 +3,7 @@ import base64
 import ctypes
 import os
 import random
+import resource
 import subprocess
 import sys
 import unittest
@@ -109,6 +110,15 @@ class Images(unittest.TestCase):
         for file in (b"P6 2147483647 2147483647 255\n", b"P6 100000 100000 255\n", b"P6 99999999999999999999 1 255\n"):
             with self.assertRaisesRegex(tenon.Error, "the PNM file cannot be read"):
                 self.decode(np.frombuffer(file, np.uint8))
+
+    def test_a_progressive_jpeg_is_refused_before_memory_is_taken(self):
+        file = file_of("jpeg").tobytes()
+        frame = file.index(b"\xff\xc0")  # the header of a baseline picture: length, precision, height, width
+        large = file[:frame] + b"\xff\xc2" + file[frame + 2:frame + 5] + (65500).to_bytes(2, "big") * 2 + file[frame + 9:]
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with self.assertRaisesRegex(tenon.Error, r"the JPEG file cannot be read: expected 1 to 2\^28 pixels"):
+            self.decode(np.frombuffer(large, np.uint8))
+        self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 100 << 10)  # KiB; the coefficients would take 24 GiB
 
     @unittest.skipUnless(HAS_OPENJPEG, "libopenjp2.so.7 is not installed")
     def test_jpeg_2000_of_other_writers(self):
