@@ -7,6 +7,7 @@ from its weight: in NumPy for Tenon, in place for PyTorch. The two take turns in
 Usage: training.py [--threads N,...] [--seconds S] [NAME...]
 """
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +18,8 @@ import warnings
 import report
 
 sys.path[:0] = [os.path.join(report.BUILD, "python"), os.path.join(report.ROOT, "tests", "acceptance")]
+
+NAMES = "mlp", "cnn", "transformer"
 
 
 def networks():
@@ -64,28 +67,40 @@ def measure(name, threads, seconds):
                 parameter.grad = None
         times[0].append(middle - begin)
         times[1].append(time.perf_counter() - middle)
-    mine, theirs = (1e3 * sorted(t)[len(t) // 2] for t in times)
-    print(f"{name:12} {threads} threads  Tenon {mine:8.3f} ms  PyTorch {theirs:8.3f} ms  ratio {theirs / mine:5.2f}")
+    return {runtime: round(1e3 * report.median(found), 3) for runtime, found in zip(("tenon", "pytorch"), times)}
+
+
+def measure_apart(name, threads, seconds):
+    command = [sys.executable, __file__, "--one", "--threads", str(threads), "--seconds", str(seconds), name]
+    environment = dict(os.environ, TENON_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
+    return json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("names", nargs="*", metavar="NAME", default=["mlp", "cnn", "transformer"])
-    arguments = parser.parse_args()
-    failed = 0
-    for threads in map(int, arguments.threads.split(",")):
-        if arguments.here:
-            for name in arguments.names:
-                measure(name, threads, arguments.seconds)
-            continue
-        environment = dict(os.environ, TENON_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
-        command = [sys.executable, __file__, "--here", "--threads", str(threads), "--seconds", str(arguments.seconds), *arguments.names]
-        failed |= subprocess.run(command, env=environment).returncode
-    return failed
+    parser.add_argument("--seconds", type=float, default=5, help="for one network in its process; it has at least ten steps")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in NAMES]
+    if unknown:
+        sys.exit(f"training: no network {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    if options.one:
+        print(json.dumps(measure(options.names[0], int(options.threads), options.seconds)))
+        return
+    report.warn_when_busy()
+    figures = {}
+    for name in options.names or NAMES:
+        report.progress(f"training: {name}")
+        figures[name] = {threads: measure_apart(name, threads, options.seconds) for threads in options.threads.split(",")}
+    found = [(f"{name}, {threads} thread{'s' * (threads != '1')}", times, times["pytorch"] / times["tenon"])
+             for name, row in figures.items() for threads, times in row.items()]
+    report.print_table("milliseconds of a step", ["", "tenon", "pytorch", "ratio"],
+                       [[text, f"{times['tenon']:.3f}", f"{times['pytorch']:.3f}", f"{ratio:.2f}"] for text, times, ratio in found])
+    if not options.names:
+        report.save("training", figures, [[f"step of training, {text}, PyTorch's time over Tenon's", f"{ratio:.2f}"] for text, _, ratio in found], "torch")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
