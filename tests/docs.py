@@ -1,5 +1,5 @@
-"""The documentation: every link between pages leads somewhere, docs/support.md is what the registry says, and no word that
-scripts/retired.txt retires stands in comments, messages, identifiers or pages."""
+"""The documentation: every link between pages leads somewhere, docs/README.md lists every page, docs/support.md is what
+the registry says, and no word that scripts/retired.txt retires stands in comments, messages, identifiers or pages."""
 import os
 import re
 import subprocess
@@ -47,6 +47,14 @@ def broken_links():
                 yield f"{page}: {file} has no heading #{fragment}"
 
 
+def unlinked_pages():
+    """Pages under docs/ that the table of contents, docs/README.md, does not link to."""
+    linked = {os.path.normpath(os.path.join("docs", target.partition("#")[0])) for target in LINK.findall(read("docs/README.md"))}
+    for page in listed("docs/*.md"):
+        if page != "docs/README.md" and page not in linked:
+            yield f"{page} is not in docs/README.md"
+
+
 def retired_words():
     """scripts/retired.txt: a line for each pattern, `PATTERN | FOLDERS | USE INSTEAD`."""
     files = {}
@@ -68,7 +76,7 @@ def retired_words():
 
 
 def main():
-    checks = [("links", list(broken_links())), ("retired words", list(retired_words()))]
+    checks = [("links", list(broken_links())), ("pages", list(unlinked_pages())), ("retired words", list(retired_words()))]
     build = os.environ.get("TENON_BUILD", os.path.join(ROOT, "build"))
     skipped = 0
     if os.path.exists(os.path.join(build, "tenon")):
