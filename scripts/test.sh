@@ -266,7 +266,8 @@ run_onnx() {
   "$python" tests/acceptance/onnx_test.py | tee "$log"
   "$python" tests/acceptance/images_test.py 2>&1 | tee -a "$log"
   if [ -x "$zoo_python" ]; then
-    $zoo_python tests/acceptance/graph_text_test.py 2>&1 | tee -a "$log"
+    make_zoo lstm minilm_16 mobilenetv2 &&
+      $zoo_python tests/acceptance/graph_text_test.py 2>&1 | tee -a "$log"
   else
     skip_suite ".venv-zoo is missing (make test makes it)" | tee -a "$log"
   fi
