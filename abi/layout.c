@@ -1348,6 +1348,7 @@ FUNCTION_IS(tenon_torch_load, tenon_status_t (const char *, const char **));
 FUNCTION_IS(tenon_torch_model, tenon_status_t (const char *, const char *, const char **));
 FUNCTION_IS(tenon_torch_register, tenon_status_t (const char *, uint32_t, char **, const char **));
 FUNCTION_IS(tenon_torch_release, void (char *));
+FUNCTION_IS(tenon_torch_threads, const tenon_thread_pool_t *(void));
 
 /* tvm_ffi.h */
 SIZE(tenon_tvm_ffi_function_t, 72);

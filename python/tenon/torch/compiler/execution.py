@@ -1,5 +1,14 @@
 """Runs Tenon graphs on tensors of PyTorch."""
+import functools
+
 import torch
+
+
+@functools.lru_cache(maxsize=1)
+def _threads():
+    """The address of PyTorch's threads, which help with the loops of a run; 0: Tenon's own do."""
+    from .. import _bridge
+    return _bridge().tenon_torch_threads() or 0
 
 
 class Program:
@@ -9,6 +18,7 @@ class Program:
     def __init__(self, lowered, executable):
         self.lowered, self.executable = lowered, executable
         self._inputs = lowered.inputs
+        self._pool = _threads()
         self._is_plain = [o[:1] + o[2:] for o in lowered.outputs] == [("made", None)] * len(lowered.outputs) and [o[1] for o in lowered.outputs] == list(range(len(lowered.outputs)))
 
     def __call__(self, arguments):
@@ -16,7 +26,7 @@ class Program:
         for at, value in enumerate(given):
             if not isinstance(value, torch.Tensor):
                 given[at] = torch.tensor([value])
-        made = self.executable(*given) if self.executable is not None else ()
+        made = self.executable._run(tuple(given), self._pool) if self.executable is not None else ()
         if isinstance(made, torch.Tensor):
             made = (made,)
         results = made if self._is_plain else [self._output(arguments, made, *output) for output in self.lowered.outputs]
