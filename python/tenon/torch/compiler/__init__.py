@@ -1,83 +1,11 @@
 """torch.compile(model, backend="tenon"): PyTorch's graphs as Tenon graphs, with the operators of Tenon's libraries inside."""
-import functools
-
-import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.registry import register_backend
-from torch.utils._python_dispatch import _disable_current_modes
 
-from .calls import ROWS
-from .execution import Program
-from .lowering import Lowering
-from .parts import divide
+from .decompositions import decompositions
+from .graphs import compile_graph, listeners
 
-__all__ = ["backend"]
-
-reports = []  # what was compiled, while explain listens
-
-
-@functools.lru_cache(maxsize=1)
-def decompositions():
-    """The operators that PyTorch takes apart before Tenon sees them: all of PyTorch's own list but those that Tenon lowers whole."""
-    found = dict(torch._decomp.core_aten_decompositions())
-    return {overload: function for overload, function in found.items() if overload not in ROWS}
-
-
-def compile_graph(module, example_inputs):
-    """Compiles a functional graph of ATen operators; returns a function that takes a list of arguments."""
-    with _disable_current_modes():  # constants are tensors with data
-        return _compiled(module)
-
-
-def _compiled(module):
-    lowering = Lowering(module)
-    lowered = lowering.run()
-    for listener in reports:
-        listener(module, lowering.refused)
-    if lowered is not None and not any(o[0] == "number" and isinstance(o[1], torch.SymInt) for o in lowered.outputs):
-        return _program(lowered)
-    top, parts = divide(module, lowering.refused)
-    root = torch.nn.Module()
-    for name, part in parts.items():
-        inner = Lowering(part)
-        made = inner.run()
-        if made is None:
-            raise AssertionError(f"part {name}: {inner.refused}")
-        setattr(root, name, _Part(_program(made)))
-    for node in top.nodes:
-        if node.op == "get_attr":
-            _copy_attribute(module, root, node.target)
-    whole = torch.fx.GraphModule(root, top)
-
-    def run(arguments):
-        given = list(arguments)
-        arguments.clear()
-        return whole(*given)
-    run._boxed_call = True
-    return run
-
-
-class _Part(torch.nn.Module):
-    def __init__(self, program):
-        super().__init__()
-        self.program = program
-
-    def forward(self, *arguments):
-        return self.program(list(arguments))
-
-
-def _copy_attribute(module, root, target):
-    *path, last = target.split(".")
-    for part in path:
-        module = getattr(module, part)
-        if not hasattr(root, part):
-            setattr(root, part, torch.nn.Module())
-        root = getattr(root, part)
-    setattr(root, last, getattr(module, last))
-
-
-def _program(lowered):
-    return Program(lowered, lowered.graph.compile() if lowered.graph is not None else None)
+__all__ = ["backend", "listeners"]
 
 
 def backend(module, example_inputs, **options):

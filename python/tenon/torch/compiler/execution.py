@@ -13,10 +13,10 @@ def _threads():
 
 class Program:
     """A compiled Tenon graph that takes the arguments of a graph of PyTorch.  Called with a list, which it empties."""
-    _boxed_call = True
 
-    def __init__(self, lowered, executable):
-        self.lowered, self.executable = lowered, executable
+    def __init__(self, lowered):
+        self.lowered, self.executable = lowered, lowered.graph.compile() if lowered.graph is not None else None
+        self._boxed_call = True  # an attribute of the object, which wrappers copy
         self._inputs = lowered.inputs
         self._pool = _threads()
         self._is_plain = [o[:1] + o[2:] for o in lowered.outputs] == [("made", None)] * len(lowered.outputs) and [o[1] for o in lowered.outputs] == list(range(len(lowered.outputs)))

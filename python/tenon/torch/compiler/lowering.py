@@ -5,6 +5,7 @@ from ... import _core
 from ..dtypes import NAMES
 from . import indexing, normalisations, own, pointwise, products, reductions, shapes, windows  # noqa: F401 - they fill the table
 from .calls import ROWS, Call, Refused, Scope, Tensor, core
+from .parts import attribute, is_number
 
 
 class Lowered:
@@ -43,11 +44,15 @@ def _walked(argument, function):
 
 
 class Lowering:
-    """The lowering of one graph.  refused: the nodes that cannot be lowered, with the reason; their results are inputs of the graph."""
+    """The lowering of one graph.
+
+    refused: the nodes that cannot be lowered, with the reason.
+    inputs: for each input of the Tenon graph the number of the argument that it takes; -1: a result of PyTorch's.
+    """
 
     def __init__(self, module):
         self.module, self.scope, self.environment = module, Scope(), {}
-        self.inputs, self.refused, self.placeholders = [], {}, []
+        self.inputs, self.refused, self.placeholders, self.has_checks = [], {}, [], False
 
     # ---- inputs ----
 
@@ -105,14 +110,25 @@ class Lowering:
         extents = value.shape
         if extents is not None and (len(extents) != fake.dim() or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(extents, fake.shape))):
             raise Refused(f"its result would have the shape {extents} instead of {list(fake.shape)}")
+        for axis, extent in enumerate(fake.shape):
+            if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
+                self.scope.origins.setdefault(extent.node.expr, lambda a=axis: core.shape(value, start=a, end=a + 1))
         return Tensor(value, fake.dtype, tuple(fake.shape))
+
+    def _is_certain(self, node):
+        """Whether a check of PyTorch always succeeds: extents are never negative."""
+        condition = getattr(getattr(node.args[0].meta.get("val") if node.args and isinstance(node.args[0], torch.fx.Node) else None, "node", None), "expr", None)
+        return condition is not None and type(condition).__name__ == "GreaterThan" and condition.args[0] in self.scope.origins and condition.args[1] == 0
 
     def _call(self, node):
         fake = node.meta.get("val")
-        if isinstance(fake, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)):
-            return fake  # PyTorch computes numbers
-        if node.target is torch.ops.aten.sym_size.int:
+        if is_number(node):  # PyTorch computes numbers
+            if isinstance(fake, torch.SymInt):
+                self._add_symbol(fake, -1)
             return fake
+        if fake is None:
+            self.has_checks = self.has_checks or not self._is_certain(node)
+            return None
         arguments = _walked(node.args, self.environment.__getitem__)
         named = {k: _walked(v, self.environment.__getitem__) for k, v in node.kwargs.items()}
         if getattr(node.target, "__name__", "") == "getitem":
@@ -155,9 +171,7 @@ class Lowering:
         return self._declare(name, fake, -1)
 
     def _attribute(self, node):
-        found = self.module
-        for part in node.target.split("."):
-            found = getattr(found, part)
+        found = attribute(self.module, node.target)
         if isinstance(found, torch.Tensor):
             self._usable(found)
             return Tensor(self.scope.constant(found.detach()), found.dtype, tuple(found.shape))
@@ -179,13 +193,18 @@ class Lowering:
                 self._visit(node)
             else:
                 self._refuse(node, f"a node of the kind {node.op}")
-        return None if self.refused else self._finished(outputs)
+        is_whole = not self.refused and not self.has_checks and -1 not in self.inputs
+        return self._finished(outputs) if is_whole else None
 
     def _finished(self, outputs):
         made, found, numbers = {}, [], {}
         for node in outputs if isinstance(outputs, (list, tuple)) else [outputs]:
             item = self.environment[node] if isinstance(node, torch.fx.Node) else node
-            if isinstance(item, _Input):
+            if isinstance(item, (torch.SymInt, torch.SymFloat, torch.SymBool)) and node.op != "placeholder":
+                return None  # PyTorch computes it
+            if isinstance(node, torch.fx.Node) and node.op == "placeholder":
+                found.append(("given", self.placeholders.index(node)))
+            elif isinstance(item, _Input):
                 found.append(("given", item.number))
             elif isinstance(item, Tensor):
                 if node not in numbers:

@@ -33,18 +33,38 @@ def convolution(c, x, weight, bias, stride, padding, dilation, transposed, outpu
 @row(aten.convolution_backward.default)
 def convolution_backward(c, grad, x, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups, wanted):
     axes = weight.rank - 2
-    stride, padding, dilation, output_padding = (_each(v, axes) for v in (stride, padding, dilation, output_padding))
-    _numbers(c, stride, padding, dilation, output_padding, [groups])
+    stride, padding, dilation = (_each(v, axes) for v in (stride, padding, dilation))
+    _numbers(c, stride, padding, dilation, weight.shape[2:], [groups])
+    if x.rank != axes + 2:
+        c.refuse("a convolution without a batch axis")
     named = {"strides": stride, "pads": padding * 2, "dilations": dilation, "group": groups}
-    if transposed:
-        made = core.conv_transpose_backward(grad.value, x.value, weight.value, output_padding=output_padding, **named)
-    else:
-        made = core.conv_backward(grad.value, x.value, weight.value, **named)
-    dx, dw = made[0], made[1]
-    if not transposed and not isinstance(x.shape[0], int):
-        pass
-    db = core.reduce_sum(grad.value, c.ints([0, *range(2, grad.rank)]), keepdims=False) if wanted[2] else None
-    return [dx if wanted[0] else None, dw if wanted[1] else None, db]
+    kernel = c.ints(weight.shape[2:])
+    dx, dw, db = None, None, None
+    if wanted[0] and transposed:
+        dx = core.conv(grad.value, weight.value, **named)
+    elif wanted[0]:
+        unread = _unread(c, grad, x, weight, stride, padding, dilation)
+        dx = core.conv_transpose(grad.value, weight.value, output_padding=unread, **named)
+    if wanted[1]:
+        pair = (x.value, grad.value) if transposed else (grad.value, x.value)
+        dw = core.conv_weight_backward(*pair, kernel, **named)
+    if wanted[2]:
+        db = core.reduce_sum(grad.value, c.ints([0, *range(2, grad.rank)]), keepdims=False)
+    return [dx, dw, db]
+
+
+def _unread(c, grad, x, weight, stride, padding, dilation):
+    """How many elements at the end of each axis no window reads."""
+    found = []
+    for i, step in enumerate(stride):
+        if step == 1:
+            found.append(0)
+            continue
+        extent, count = x.shape[2 + i], grad.shape[2 + i]
+        if not isinstance(extent, int) or not isinstance(count, int):
+            c.refuse("the gradient of a convolution with strides, of an extent that is a symbol")
+        found.append(extent + 2 * padding[i] - (weight.shape[2 + i] - 1) * dilation[i] - 1 - (count - 1) * step)
+    return found
 
 
 def _window(c, kernel, stride, padding, dilation, axes):
