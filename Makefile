@@ -18,6 +18,11 @@ packages: ## install missing system packages (Debian; uses sudo unless run by ro
 .venv-zoo/base.stamp: scripts/venv.sh scripts/requirements-zoo.txt | packages
 	@scripts/venv.sh .venv-zoo scripts/requirements-zoo.txt && touch $@
 
+.venv-compile/base.stamp: scripts/venv.sh scripts/requirements-compile.txt .venv-zoo/base.stamp
+	@scripts/venv.sh .venv-compile scripts/requirements-compile.txt --no-deps
+	@cd .venv-compile/lib/python3* && echo "$(CURDIR)/.venv-zoo/lib/$${PWD##*/}/site-packages" >site-packages/zoo.pth
+	@touch $@
+
 .venv-breadth/base.stamp: scripts/venv.sh scripts/requirements-breadth.txt | packages
 	@scripts/venv.sh .venv-breadth scripts/requirements-breadth.txt && touch $@
 
@@ -52,7 +57,7 @@ test: ## run all suites; the totals say what did not run and why (TEST_SHARE=all
 	@$(MAKE) --no-print-directory -j 3 BUILD=$(BUILD) setup
 	@scripts/test.sh $(BUILD)
 
-setup: build packages-test .venv-zoo/base.stamp .venv-jax/base.stamp .venv-tensorflow/base.stamp .venv-classic/base.stamp $(MXNETS) $(TVM_FFIS) ## install everything that the tests need
+setup: build packages-test .venv-zoo/base.stamp .venv-compile/base.stamp .venv-jax/base.stamp .venv-tensorflow/base.stamp .venv-classic/base.stamp $(MXNETS) $(TVM_FFIS) ## install everything that the tests need
 
 packages-test: packages
 	@scripts/packages.sh test
