@@ -113,6 +113,19 @@ def load(path, device="cpu"):
     return models.Model(os.fspath(path), device, _bridge())
 
 
+def explain(model, /, *inputs, **named):
+    """Compiles a model as torch.compile(model, backend="tenon") does, calls it once, and says what became of it.
+
+        print(tenon.torch.explain(model, x))
+
+    Returns an object that prints the number of graphs, which operators PyTorch runs in them and why, and the graph breaks, each with the line of the
+    model that it comes from.  Its attributes are graphs, breaks, and result, which is what the model returned.  Compiled models are forgotten
+    (torch._dynamo.reset), so that the model is compiled anew.
+    """
+    from . import compiler  # torch._dynamo takes a second to import
+    return compiler.explain(model, *inputs, **named)
+
+
 def onnx_functions(library):
     """Returns the translation table with which torch.onnx.export writes each call of a library's operator as one ONNX node.
 

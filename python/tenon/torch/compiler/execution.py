@@ -1,40 +1,87 @@
 """Runs Tenon graphs on tensors of PyTorch."""
 import functools
+import re
 
 import torch
+
+from ... import _core
+from .lowering import Lowering
+from .report import place_of
+
+_FREEZES = 3  # a program gives up constants when its parameters have changed this often
 
 
 @functools.lru_cache(maxsize=1)
 def _threads():
-    """The address of PyTorch's threads, which help with the loops of a run; 0: Tenon's own do."""
+    """The address of PyTorch's threads, which help with the loops of a run; 0: Tenon's own threads do."""
     from .. import _bridge
     return _bridge().tenon_torch_threads() or 0
 
 
 class Program:
-    """A compiled Tenon graph that takes the arguments of a graph of PyTorch.  Called with a list, which it empties."""
+    """A graph of PyTorch that Tenon runs.  A call takes a list of arguments, which it empties, and returns the results."""
 
-    def __init__(self, lowered):
-        self.lowered, self.executable = lowered, lowered.graph.compile() if lowered.graph is not None else None
-        self._boxed_call = True  # an attribute of the object, which wrappers copy
-        self._inputs = lowered.inputs
+    def __init__(self, module, lowered):
+        self._module, self._lowered = module, lowered
+        self._executable = lowered.graph.compile() if lowered.graph is not None else None
         self._pool = _threads()
-        self._is_plain = [o[:1] + o[2:] for o in lowered.outputs] == [("made", None)] * len(lowered.outputs) and [o[1] for o in lowered.outputs] == list(range(len(lowered.outputs)))
+        self._is_plain = [(kind, *rest) for kind, *rest in lowered.outputs] == [("made", i, None) for i in range(len(lowered.outputs))]
+        self._boxed_call = True  # an attribute of the object, since PyTorch's wrappers copy its dictionary
 
     def __call__(self, arguments):
-        given = [arguments[i] for i in self._inputs]
+        given = [arguments[i] for i in self._lowered.inputs]
         for at, value in enumerate(given):
             if not isinstance(value, torch.Tensor):
                 given[at] = torch.tensor([value])
-        made = self.executable._run(tuple(given), self._pool) if self.executable is not None else ()
-        if isinstance(made, torch.Tensor):
-            made = (made,)
-        results = made if self._is_plain else [self._output(arguments, made, *output) for output in self.lowered.outputs]
+        made = () if self._executable is None else self._run(tuple(given))
+        results = made if self._is_plain else [_output(arguments, made, *output) for output in self._lowered.outputs]
         arguments.clear()
         return results
 
-    @staticmethod
-    def _output(arguments, made, kind, item, order=None):
-        if kind == "made":
-            return made[item] if order is None else made[item].permute(order)
-        return arguments[item] if kind == "given" else item
+    def _run(self, given):
+        try:
+            made = self._executable._run(given, self._pool)
+        except _core.Error as error:
+            raise self._explained(error) from None
+        return (made,) if isinstance(made, torch.Tensor) else made
+
+    def _explained(self, error):
+        """The error of a run, with the place in the model that the node comes from."""
+        found = re.match(r"node '([^']*)'", str(error))
+        node = next((n for n in self._module.graph.nodes if found and n.name == found[1]), None)
+        if node is None:
+            return error
+        return type(error)(f"{error}\n  from {node.target}, {place_of(node)}\n  To see what PyTorch says to these inputs, call the model without torch.compile.")
+
+
+def _output(arguments, made, kind, item, order=None):
+    if kind == "made":
+        return made[item] if order is None else made[item].permute(order)
+    return arguments[item] if kind == "given" else item
+
+
+class Frozen:
+    """A program whose parameters are constants, so that weights are arranged for the kernels once.
+
+    Each call checks that the parameters are the same tensors with the same versions.  Otherwise it runs the program that takes them as arguments,
+    and the next call begins with new constants.
+    """
+
+    def __init__(self, module, program, numbers):
+        self._module, self._program, self._numbers = module, program, numbers
+        self._constants, self._versions, self._frozen, self._rest = None, None, None, _FREEZES
+        self._boxed_call = True
+
+    def __call__(self, arguments):
+        if self._frozen is not None:
+            if all(arguments[i] is t for i, t in self._constants) and [t._version for _, t in self._constants] == self._versions:
+                return self._frozen(arguments)
+            self._frozen = self._constants = None
+            return self._program(arguments)
+        if self._rest == 0:
+            return self._program(arguments)
+        self._rest -= 1
+        self._constants = [(i, arguments[i]) for i in self._numbers]
+        self._versions = [t._version for _, t in self._constants]
+        self._frozen = Program(self._module, Lowering(self._module, dict(self._constants)).run())
+        return self._frozen(arguments)

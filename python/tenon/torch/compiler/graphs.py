@@ -2,21 +2,36 @@
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .execution import Program
+from .execution import Frozen, Program
 from .lowering import Lowering
 from .parts import attribute, divide
+from .report import note_graph
 
-listeners = []  # functions that receive each graph, and the nodes that were handed back with the reasons
 
+def compile_graph(module, example_inputs, kind="inference", options=None):
+    """Returns a function that takes a list of arguments, which it empties, and returns a list of results.
 
-def compile_graph(module, example_inputs):
-    """Returns a function that takes a list of arguments, which it empties, and returns a list of results."""
+    module: a torch.fx.GraphModule whose nodes have `val` in their meta data.
+    kind: what the graph is for: "inference", "forward" or "backward".
+    """
     with _disable_current_modes():  # constants are tensors with data
-        lowering = Lowering(module)
+        lowering = Lowering(module, hand_back=options.hand_back if options else ())
         lowered = lowering.run()
-        for listener in listeners:
-            listener(module, lowering.refused)
-        return Program(lowered) if lowered is not None else _divided(module, lowering.refused)
+        if lowered is None:
+            made, count = _divided(module, lowering.refused)
+        else:
+            made, count = Program(module, lowered), int(lowered.graph is not None)
+            numbers = _parameters(module, lowered) if options and options.freeze and kind == "inference" else []
+            made = Frozen(module, made, numbers) if numbers else made
+        note_graph(kind, module, lowering.refused, count)
+        return made
+
+
+def _parameters(module, lowered):
+    """The numbers of those arguments that are parameters or buffers, which PyTorch calls static inputs."""
+    context = torch._guards.TracingContext.try_get()
+    static = set(context.fw_metadata.static_input_indices) if context and context.fw_metadata else set()
+    return [i for i in lowered.inputs if i in static]
 
 
 class _Part(torch.nn.Module):
@@ -31,6 +46,7 @@ class _Part(torch.nn.Module):
 
 
 def _divided(module, refused):
+    """Returns the function, and the number of parts that Tenon runs."""
     top, parts = divide(module, refused)
     root = torch.nn.Module()
     for name, part in parts.items():
@@ -39,7 +55,7 @@ def _divided(module, refused):
         if lowered is None:
             node, reason = next(iter(lowering.refused.items()))
             raise AssertionError(f"{name}: {node.format_node()}: {reason}")
-        setattr(root, name, _Part(Program(lowered)))
+        setattr(root, name, _Part(Program(part, lowered)))
     for node in top.nodes:
         if node.op == "get_attr":
             _set_attribute(root, node.target, attribute(module, node.target))
@@ -50,7 +66,7 @@ def _divided(module, refused):
         arguments.clear()
         return whole(*given)
     run._boxed_call = True
-    return run
+    return run, len(parts)
 
 
 def _set_attribute(root, path, value):

@@ -4,7 +4,7 @@ import torch
 from ... import _core
 from ..dtypes import NAMES
 from . import indexing, normalisations, own, pointwise, products, reductions, shapes, windows  # noqa: F401 - they fill the table
-from .calls import ROWS, Call, Refused, Scope, Tensor, core
+from .calls import ROWS, Call, Refused, Scope, Tensor, core, current
 from .parts import attribute, is_number
 
 
@@ -50,8 +50,11 @@ class Lowering:
     inputs: for each input of the Tenon graph the number of the argument that it takes; -1: a result of PyTorch's.
     """
 
-    def __init__(self, module):
+    def __init__(self, module, constants=None, hand_back=()):
+        """constants: tensors that take the places of arguments, by their numbers; their memory must not change any more.
+        hand_back: names of operators that PyTorch runs."""
         self.module, self.scope, self.environment = module, Scope(), {}
+        self.constants, self.hand_back = constants or {}, hand_back
         self.inputs, self.refused, self.placeholders, self.has_checks = [], {}, [], False
 
     # ---- inputs ----
@@ -79,7 +82,10 @@ class Lowering:
     def _placeholder(self, node):
         number, value = len(self.placeholders), node.meta.get("val")
         self.placeholders.append(node)
-        if isinstance(value, torch.Tensor):
+        if number in self.constants:
+            constant = self.constants[number].detach()
+            self.environment[node] = Tensor(self.scope.builder.constant(constant, node.name, False), constant.dtype, tuple(constant.shape))
+        elif isinstance(value, torch.Tensor):
             self._usable(value)
             self._add_input(node, value, number)
         else:
@@ -136,6 +142,8 @@ class Lowering:
         for each in fake if isinstance(fake, (list, tuple)) else [fake]:
             if isinstance(each, torch.Tensor):
                 self._usable(each)
+        if self.hand_back and {str(node.target), str(getattr(node.target, "overloadpacket", None))} & set(self.hand_back):
+            raise Refused("the option hand_back names it")
         call = Call(node, self.scope)
         function, name = ROWS.get(node.target), own.operator_of(node.target)
         if function is None and name is None:
@@ -147,6 +155,7 @@ class Lowering:
         return self._result(made, fake)
 
     def _visit(self, node):
+        current.name = node.name
         try:
             self.environment[node] = self._call(node)
         except (Refused, _core.Error) as error:
@@ -180,8 +189,8 @@ class Lowering:
     # ---- the whole ----
 
     def run(self):
-        """Lowers the graph; returns a Lowered, or None if a node was refused."""
-        outputs = None
+        """Lowers the graph; returns a Lowered, or None if PyTorch must run a node."""
+        current.name, outputs = "input", None
         for node in self.module.graph.nodes:
             if node.op == "placeholder":
                 self._placeholder(node)

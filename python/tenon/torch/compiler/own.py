@@ -4,7 +4,7 @@ import torch
 from ... import _core, graph as graphs
 from ..arguments import bound
 from ..dtypes import NAMES
-from .calls import Tensor
+from .calls import Tensor, current
 
 
 def operator_of(target):
@@ -44,8 +44,8 @@ def lower(c, name, args, named):
     node = getattr(graphs.ops, namespace)
     for part in rest.split("."):
         node = getattr(node, part)
-    made = node(**given, builder=c.scope.builder) if "builder" not in given else node(**given)
-    return made
+    of_name, of_builder = node._names
+    return node(**given, **{of_name: current.name, of_builder: c.scope.builder})
 
 
 def _value(c, parameter, value):
