@@ -113,6 +113,25 @@ def load(path, device="cpu"):
     return models.Model(os.fspath(path), device, _bridge())
 
 
+def compile(program, inputs=None, *, kwargs=None, device="cpu"):
+    """Compiles a whole program of PyTorch, which then runs in Tenon alone.
+
+        exported = torch.export.export(model, (x,))
+        model = tenon.torch.compile(exported)
+        y = model(x)
+        model.save("model.tenon")          # for C programs, and for tenon run
+
+    program: what torch.export.export returned, a scripted or traced module of TorchScript, or the path of a file with either (.pt2, .pt).
+    inputs, kwargs: an example of the arguments; only for TorchScript, which states no shapes.
+    device: the device that runs the program, such as "cpu" or "opencl:0".
+
+    Parameters and buffers become constants of the graph.  Returns a callable that takes the arguments of the program.
+    Raises tenon.UnimplementedError, which names each node that Tenon cannot run, with its line in the model.
+    """
+    from .compiler import exported  # torch._dynamo takes a second to import
+    return exported.compile_program(program, inputs, kwargs=kwargs, device=device)
+
+
 def explain(model, /, *inputs, **named):
     """Compiles a model as torch.compile(model, backend="tenon") does, calls it once, and says what became of it.
 

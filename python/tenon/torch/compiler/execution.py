@@ -21,9 +21,9 @@ def _threads():
 class Program:
     """A graph of PyTorch that Tenon runs.  A call takes a list of arguments, which it empties, and returns the results."""
 
-    def __init__(self, module, lowered):
+    def __init__(self, module, lowered, device="cpu"):
         self._module, self._lowered = module, lowered
-        self._executable = lowered.graph.compile() if lowered.graph is not None else None
+        self._executable = lowered.graph.compile(device=device) if lowered.graph is not None else None
         self._pool = _threads()
         self._is_plain = [(kind, *rest) for kind, *rest in lowered.outputs] == [("made", i, None) for i in range(len(lowered.outputs))]
         self._boxed_call = True  # an attribute of the object, since PyTorch's wrappers copy its dictionary

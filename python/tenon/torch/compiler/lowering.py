@@ -50,11 +50,13 @@ class Lowering:
     inputs: for each input of the Tenon graph the number of the argument that it takes; -1: a result of PyTorch's.
     """
 
-    def __init__(self, module, constants=None, hand_back=()):
+    def __init__(self, module, constants=None, hand_back=(), names=None):
         """constants: tensors that take the places of arguments, by their numbers; their memory must not change any more.
-        hand_back: names of operators that PyTorch runs."""
+        hand_back: names of operators that PyTorch runs.
+        names: of all outputs.  The graph then has an input for each tensor, and an output for each result, for users of the graph; None: it has what
+        a Program needs."""
         self.module, self.scope, self.environment = module, Scope(), {}
-        self.constants, self.hand_back = constants or {}, hand_back
+        self.constants, self.hand_back, self.names = constants or {}, hand_back, names
         self.inputs, self.refused, self.placeholders, self.has_checks = [], {}, [], False
 
     # ---- inputs ----
@@ -88,6 +90,8 @@ class Lowering:
         elif isinstance(value, torch.Tensor):
             self._usable(value)
             self._add_input(node, value, number)
+            if self.names is not None:
+                self.environment[node].value  # adds the input
         else:
             self.environment[node] = value
             if isinstance(value, torch.SymInt):
@@ -207,30 +211,35 @@ class Lowering:
 
     def _finished(self, outputs):
         made, found, numbers = {}, [], {}
-        for node in outputs if isinstance(outputs, (list, tuple)) else [outputs]:
+        for at, node in enumerate(outputs if isinstance(outputs, (list, tuple)) else [outputs]):
             item = self.environment[node] if isinstance(node, torch.fx.Node) else node
-            if isinstance(item, (torch.SymInt, torch.SymFloat, torch.SymBool)) and node.op != "placeholder":
+            is_argument = isinstance(node, torch.fx.Node) and node.op == "placeholder"
+            if isinstance(item, (torch.SymInt, torch.SymFloat, torch.SymBool)) and not is_argument:
                 return None  # PyTorch computes it
-            if isinstance(node, torch.fx.Node) and node.op == "placeholder":
+            if self.names is not None:
+                if not isinstance(item, Tensor):
+                    self.refused[node] = "the result of the program is not a tensor"
+                    return None
+                found.append(("made", at, self._ordered(self.names[at], node, item, made)))
+            elif is_argument:
                 found.append(("given", self.placeholders.index(node)))
-            elif isinstance(item, _Input):
-                found.append(("given", item.number))
             elif isinstance(item, Tensor):
                 if node not in numbers:
-                    numbers[node] = len(made), self._ordered(node, item, made)
+                    numbers[node] = len(made), self._ordered(f"out{len(made)}", node, item, made)
                 found.append(("made", *numbers[node]))
             else:
                 found.append(("number", item))
         graph = self.scope.builder.finish(made) if made else None
         return Lowered(graph, self.inputs, found)
 
-    def _ordered(self, node, item, made):
+    def _ordered(self, name, node, item, made):
         """Adds an output in the order of the axes that its memory has in PyTorch; returns the order in which PyTorch reads them, or None."""
-        order = memory_order(node.meta["val"])
+        current.name = name
+        order = memory_order(node.meta["val"]) if self.names is None else None
         if order is None:
-            made[f"out{len(made)}"] = item.value
+            made[name] = core.identity(item.value) if self.names is not None else item.value
             return None
-        made[f"out{len(made)}"] = core.transpose(item.value, perm=order)
+        made[name] = core.transpose(item.value, perm=order)
         return [order.index(i) for i in range(len(order))]
 
 
