@@ -151,7 +151,8 @@ class Lowering:
         call = Call(node, self.scope)
         function, name = ROWS.get(node.target), own.operator_of(node.target)
         if function is None and name is None:
-            raise Refused("Tenon has no lowering for this operator")
+            draws = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+            raise Refused("PyTorch draws the random numbers" if draws else "Tenon has no lowering for this operator")
         for each in _tensors(arguments) + _tensors(list(named.values())):
             if each.dtype not in NAMES or each.dtype.is_complex:
                 raise Refused(f"it reads a tensor of {each.dtype}")
