@@ -369,7 +369,13 @@ static PyMethodDef executable_methods[] = {
      "dump(what)\n--\n\nReturns a description as text. what: \"graph\" (after rewriting), "
      "\"shapes\", \"rewrites\", \"claims\", \"placement\" or \"plan\"."},
     {NULL, NULL, 0, NULL}};
+static PyObject *get_address(PyObject *self, void *unused) {
+  (void)unused;
+  return PyLong_FromVoidPtr((void *)executable_of(self));
+}
+
 static PyGetSetDef executable_properties[] = {
+    {"_address", get_address, NULL, "The address of the tenon_executable_t.", NULL},
     {"graph", get_graph, NULL, "The graph that it was compiled from.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot executable_slots[] = {{Py_tp_dealloc, (void *)executable_delete},

@@ -19,6 +19,7 @@ from .._library import Library, adapter
 from . import batching, device, fakes, gradients, models, node, onnx, precision, writes
 
 _names = {}  # namespace: {name: (PyTorch's name for it, why it was left out or "")}
+_backends = {"cuda": "cuda"}  # PyTorch's device types that are Tenon's backends; device._enabled is not among them
 _libraries = []  # torch.library.Library objects: their registrations end when they are deleted
 
 
@@ -31,6 +32,8 @@ def _bridge():
         library.tenon_torch_backend.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)]
         library.tenon_torch_model.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]
         library.tenon_torch_threads.restype = ctypes.c_void_p
+        library.tenon_torch_executable_add.argtypes, library.tenon_torch_executable_add.restype = [ctypes.c_void_p], ctypes.c_int64
+        library.tenon_torch_executable_remove.argtypes, library.tenon_torch_executable_remove.restype = [ctypes.c_int64], None
         _bridge.library = library
     return _bridge.library
 
@@ -92,6 +95,7 @@ def _declare_device(type, backend):
         type = "privateuseone"
     if _bridge().tenon_torch_device(type.encode(), backend.encode(), ctypes.byref(error)):
         raise _core.Error(error.value.decode())
+    _backends[type] = backend
 
 
 def _own_device(table):

@@ -1,10 +1,13 @@
 """Runs Tenon graphs on tensors of PyTorch."""
 import functools
 import re
+import weakref
 
 import torch
 
+from .. import _bridge, models
 from ... import _core
+from .devices import device_name
 from .lowering import Lowering
 from .report import place_of
 
@@ -14,16 +17,34 @@ _FREEZES = 3  # a program gives up constants when its parameters have changed th
 @functools.lru_cache(maxsize=1)
 def _threads():
     """The address of PyTorch's threads, which help with the loops of a run; 0: Tenon's own threads do."""
-    from .. import _bridge
     return _bridge().tenon_torch_threads() or 0
+
+
+def _on_device(executable):
+    """Returns the function that runs a compiled graph as an operator of PyTorch, which knows the device's stream and allocator."""
+    bridge = _bridge()
+    models.register(bridge)
+    number = bridge.tenon_torch_executable_add(executable._address)
+    if number < 0:
+        raise MemoryError("no memory for a compiled graph")
+
+    def run(given, pool):
+        return torch.ops.tenon._run_compiled(list(given), executable=number)
+    weakref.finalize(run, bridge.tenon_torch_executable_remove, number)
+    return run
 
 
 class Program:
     """A graph of PyTorch that Tenon runs.  A call takes a list of arguments, which it empties, and returns the results."""
 
-    def __init__(self, module, lowered, device="cpu"):
+    def __init__(self, module, lowered, device=None):
+        """device: the name of the device of Tenon that runs the graph for tensors in host memory; None: the device of the tensors."""
         self._module, self._lowered = module, lowered
-        self._executable = lowered.graph.compile(device=device) if lowered.graph is not None else None
+        self._call = None
+        if lowered.graph is not None:
+            name = device or device_name(lowered.device)
+            executable = lowered.graph.compile(device="cpu" if name == "cpu" else [name, "cpu"])  # the CPU runs what the device has no kernel for
+            self._call = executable._run if lowered.device.type == "cpu" else _on_device(executable)
         self._pool = _threads()
         self._is_plain = [(kind, *rest) for kind, *rest in lowered.outputs] == [("made", i, None) for i in range(len(lowered.outputs))]
         self._boxed_call = True  # an attribute of the object, since PyTorch's wrappers copy its dictionary
@@ -33,14 +54,14 @@ class Program:
         for at, value in enumerate(given):
             if not isinstance(value, torch.Tensor):
                 given[at] = torch.tensor([value])
-        made = () if self._executable is None else self._run(tuple(given))
+        made = () if self._call is None else self._run(tuple(given))
         results = made if self._is_plain else [_output(arguments, made, *output) for output in self._lowered.outputs]
         arguments.clear()
         return results
 
     def _run(self, given):
         try:
-            made = self._executable._run(given, self._pool)
+            made = self._call(given, self._pool)
         except _core.Error as error:
             raise self._explained(error) from None
         return (made,) if isinstance(made, torch.Tensor) else made

@@ -22,7 +22,7 @@ class CompiledProgram:
     """
 
     def __init__(self, program, module, lowered, device):
-        self._spec, self._program, self.graph = program.call_spec, Program(module, lowered, device), lowered.graph
+        self._spec, self._program, self.graph = program.call_spec, Program(module, lowered, None if device == "cpu" else device), lowered.graph
         self._names = program.graph_signature.user_inputs
         self._first = len(program.graph_signature.input_specs) - len(self._names)
 

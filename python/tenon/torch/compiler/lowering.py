@@ -1,10 +1,13 @@
 """Lowers a graph of PyTorch to a Tenon graph, node by node."""
+import operator
+
 import torch
 
 from ... import _core
 from ..dtypes import NAMES
 from . import indexing, normalisations, own, pointwise, products, reductions, shapes, windows  # noqa: F401 - they fill the table
 from .calls import ROWS, Call, Refused, Scope, Tensor, core, current
+from .devices import device_name
 from .parts import attribute, is_number
 
 
@@ -12,13 +15,14 @@ class Lowered:
     """A Tenon graph for a graph of PyTorch.
 
     graph: the Tenon graph; None if it has no output.
+    device: PyTorch's device that it runs on.
     inputs: for each input of the graph the number of the argument that it takes.
     outputs: for each output of PyTorch's graph: ("made", number of the result, order of its axes in memory or None),
     ("given", number of an argument), or ("none",).
     """
 
-    def __init__(self, graph, inputs, outputs):
-        self.graph, self.inputs, self.outputs = graph, inputs, outputs
+    def __init__(self, graph, device, inputs, outputs):
+        self.graph, self.device, self.inputs, self.outputs = graph, device, inputs, outputs
 
 
 class _Input(Tensor):
@@ -56,13 +60,14 @@ class Lowering:
         names: of all outputs.  The graph then has an input for each tensor, and an output for each result, for users of the graph; None: it has what
         a Program needs."""
         self.module, self.scope, self.environment = module, Scope(), {}
-        self.constants, self.hand_back, self.names = constants or {}, hand_back, names
+        self.constants, self.hand_back, self.names, self.device = constants or {}, hand_back, names, _device_of(module)
         self.inputs, self.refused, self.placeholders, self.has_checks = [], {}, [], False
 
     # ---- inputs ----
 
     def _declare(self, name, fake, number):
         """Makes an input of the graph from a fake tensor."""
+        self._usable(fake)
         extents = [str(e.node.expr) if isinstance(e, torch.SymInt) and e.node.expr.is_Symbol else None if isinstance(e, torch.SymInt) else int(e) for e in fake.shape]
         self.inputs.append(number)
         return self.scope.builder.input(name, NAMES[fake.dtype], extents)
@@ -88,7 +93,6 @@ class Lowering:
             constant = self.constants[number].detach()
             self.environment[node] = Tensor(self.scope.builder.constant(constant, node.name, False), constant.dtype, tuple(constant.shape))
         elif isinstance(value, torch.Tensor):
-            self._usable(value)
             self._add_input(node, value, number)
             if self.names is not None:
                 self.environment[node].value  # adds the input
@@ -125,6 +129,14 @@ class Lowering:
                 self.scope.origins.setdefault(extent.node.expr, lambda a=axis: core.shape(value, start=a, end=a + 1))
         return Tensor(value, fake.dtype, tuple(fake.shape))
 
+    def _check_devices(self, node):
+        """Refuses nodes that are not on the device of the graph; tensors without axes may be in host memory."""
+        for fake in (t for n in (node, *node.all_input_nodes) for t in _fakes(n)):
+            if fake.device != self.device and (fake.dim() or fake.device.type != "cpu"):
+                raise Refused(f"it has tensors on {fake.device}, and the graph runs on {self.device}")
+        if device_name(self.device) is None:
+            raise Refused(f"Tenon has no device for {self.device}: declare it by tenon.torch.device")
+
     def _is_certain(self, node):
         """Whether a check of PyTorch always succeeds: extents are never negative."""
         condition = getattr(getattr(node.args[0].meta.get("val") if node.args and isinstance(node.args[0], torch.fx.Node) else None, "node", None), "expr", None)
@@ -132,6 +144,8 @@ class Lowering:
 
     def _call(self, node):
         fake = node.meta.get("val")
+        if node.target is operator.getitem:
+            return self.environment[node.args[0]][node.args[1]]
         if is_number(node):  # PyTorch computes numbers
             if isinstance(fake, torch.SymInt):
                 self._add_symbol(fake, -1)
@@ -141,8 +155,7 @@ class Lowering:
             return None
         arguments = _walked(node.args, self.environment.__getitem__)
         named = {k: _walked(v, self.environment.__getitem__) for k, v in node.kwargs.items()}
-        if getattr(node.target, "__name__", "") == "getitem":
-            return arguments[0][arguments[1]]
+        self._check_devices(node)
         for each in fake if isinstance(fake, (list, tuple)) else [fake]:
             if isinstance(each, torch.Tensor):
                 self._usable(each)
@@ -231,7 +244,7 @@ class Lowering:
             else:
                 found.append(("number", item))
         graph = self.scope.builder.finish(made) if made else None
-        return Lowered(graph, self.inputs, found)
+        return Lowered(graph, self.device, self.inputs, found)
 
     def _ordered(self, name, node, item, made):
         """Adds an output in the order of the axes that its memory has in PyTorch; returns the order in which PyTorch reads them, or None."""
@@ -242,6 +255,17 @@ class Lowering:
             return None
         made[name] = core.transpose(item.value, perm=order)
         return [order.index(i) for i in range(len(order))]
+
+
+def _fakes(node):
+    value = node.meta.get("val")
+    return [v for v in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(v, torch.Tensor)]
+
+
+def _device_of(module):
+    """The device that a graph runs on: the first one that is not the CPU."""
+    found = (fake.device for node in module.graph.nodes for fake in _fakes(node))
+    return next((device for device in found if device.type != "cpu"), torch.device("cpu"))
 
 
 def _tensors(arguments):

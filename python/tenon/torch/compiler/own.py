@@ -33,6 +33,8 @@ def lower(c, name, args, named):
     op = _core.find(name)
     if any(p["tensor"] and p["written"] for p in op.parameters):
         c.refuse("it writes to an argument")
+    if "random" in op.traits:
+        c.refuse("PyTorch draws the random numbers")
     values = bound(op, args, named)
     given = {}
     for p in op.parameters:
