@@ -4,9 +4,9 @@ import torch
 
 class Program:
     """A compiled Tenon graph that takes the arguments of a graph of PyTorch.  Called with a list, which it empties."""
-    _boxed_call = True
 
     def __init__(self, lowered, executable):
+        self._boxed_call = True  # of the object, since Dynamo's wrappers copy what lies there
         self.lowered, self.executable = lowered, executable
         self._inputs = lowered.inputs
         self._is_plain = [o[:1] + o[2:] for o in lowered.outputs] == [("made", None)] * len(lowered.outputs) and [o[1] for o in lowered.outputs] == list(range(len(lowered.outputs)))
@@ -17,8 +17,10 @@ class Program:
             if not isinstance(value, torch.Tensor):
                 given[at] = torch.tensor([value])
         made = self.executable(*given) if self.executable is not None else ()
-        if isinstance(made, torch.Tensor):
+        if not isinstance(made, (list, tuple)):
             made = (made,)
+        if not given:  # the results of a graph have the type of its inputs
+            made = [torch.from_dlpack(m) for m in made]
         results = made if self._is_plain else [self._output(arguments, made, *output) for output in self.lowered.outputs]
         arguments.clear()
         return results

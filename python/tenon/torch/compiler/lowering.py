@@ -53,6 +53,7 @@ class Lowering:
 
     def _declare(self, name, fake, number):
         """Makes an input of the graph from a fake tensor."""
+        self._usable(fake)
         extents = [str(e.node.expr) if isinstance(e, torch.SymInt) and e.node.expr.is_Symbol else None if isinstance(e, torch.SymInt) else int(e) for e in fake.shape]
         self.inputs.append(number)
         return self.scope.builder.input(name, NAMES[fake.dtype], extents)
@@ -75,7 +76,6 @@ class Lowering:
         number, value = len(self.placeholders), node.meta.get("val")
         self.placeholders.append(node)
         if isinstance(value, torch.Tensor):
-            self._usable(value)
             self._add_input(node, value, number)
         else:
             self.environment[node] = value
