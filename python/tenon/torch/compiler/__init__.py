@@ -1,12 +1,10 @@
 """torch.compile(model, backend="tenon"): PyTorch's graphs as Tenon graphs, with the operators of Tenon's libraries inside."""
-import functools
-
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.registry import register_backend
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .calls import ROWS
+from .decompositions import decompositions
 from .execution import Program
 from .lowering import Lowering
 from .parts import divide
@@ -14,13 +12,6 @@ from .parts import divide
 __all__ = ["backend"]
 
 reports = []  # what was compiled, while explain listens
-
-
-@functools.lru_cache(maxsize=1)
-def decompositions():
-    """The operators that PyTorch takes apart before Tenon sees them: all of PyTorch's own list but those that Tenon lowers whole."""
-    found = dict(torch._decomp.core_aten_decompositions())
-    return {overload: function for overload, function in found.items() if overload not in ROWS}
 
 
 def compile_graph(module, example_inputs):
