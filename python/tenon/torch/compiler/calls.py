@@ -7,7 +7,7 @@ import numpy as np
 import sympy
 import torch
 
-from ... import _core, graph as graphs
+from ... import graph as graphs
 from ..dtypes import NAMES
 
 ROWS = {}  # {overload: function}
@@ -169,6 +169,12 @@ class Call:
     def axis(self, number, rank):
         return number % max(rank, 1)
 
+    def name_of(self, dtype):
+        """The name of a dtype in Tenon."""
+        if dtype not in NAMES:
+            self.refuse(f"Tenon has no dtype {dtype}")
+        return NAMES[dtype]
+
     def reshaped(self, value, shape):
         """A value with another shape; at most one extent that is a symbol is computed by the reshape itself."""
         shape = list(shape)
@@ -206,8 +212,6 @@ def named(word):
     return getattr(core, word)
 
 
-def pick(items, at):
-    return operator.getitem(items, at)
-
-
-Error = _core.Error
+def count_of(shape):
+    """The number of elements of a tensor of this shape."""
+    return functools.reduce(operator.mul, shape, 1)

@@ -64,7 +64,8 @@ class Program:
             made = self._call(given, self._pool)
         except _core.Error as error:
             raise self._explained(error) from None
-        return (made,) if isinstance(made, torch.Tensor) else made
+        made = made if isinstance(made, (list, tuple)) else (made,)
+        return made if given else [torch.from_dlpack(t) for t in made]  # the results of a graph have the type of its inputs
 
     def _explained(self, error):
         """The error of a run, with the place in the model that the node comes from."""

@@ -3,7 +3,7 @@ import math
 
 import torch
 
-from .calls import aten, cast, core, named, prims, row
+from .calls import Tensor, aten, core, named, prims, row
 
 # ---- one operand: computed in the dtype of the result ----
 
@@ -86,21 +86,29 @@ row(aten.log2.default)(_scaled_log(2))
 row(aten.log10.default)(_scaled_log(10))
 
 
-@row(aten.log1p.default)
-def log1p(c, x):
+def log1p_of(c, v, dtype=None):
     """log(1 + x) loses the digits of a small x; the quotient restores them."""
-    v, one = c.value(x, c.dtype), c.number(1.0)
+    one = c.number(1.0, dtype)
     u = core.add(v, one)
     is_exact = named("or")(core.equal(u, one), core.is_inf(u))
     return core.where(is_exact, v, core.mul(core.log(u), core.div(v, core.sub(u, one))))
 
 
-@row(aten.expm1.default)
-def expm1(c, x):
+@row(aten.log1p.default)
+def log1p(c, x):
+    return log1p_of(c, c.value(x, c.dtype))
+
+
+def expm1_of(c, v):
     """exp(x) - 1 loses the digits of a small x; the product does not."""
-    v, one = c.value(x, c.dtype), c.number(1.0)
+    one = c.number(1.0)
     small = core.mul(core.tanh(core.mul(v, c.number(0.5))), core.add(core.exp(v), one))
     return core.where(core.less(core.abs(v), one), small, core.sub(core.exp(v), one))
+
+
+@row(aten.expm1.default)
+def expm1(c, x):
+    return expm1_of(c, c.value(x, c.dtype))
 
 
 @row(aten.signbit.default)
@@ -239,14 +247,7 @@ def convert(c, x, dtype):
 def view_dtype(c, x, dtype):
     if x.dtype.itemsize != dtype.itemsize:
         c.refuse("it changes the size of the elements")
-    return core.bit_cast(x.value, to=_name(c, dtype))
-
-
-def _name(c, dtype):
-    from ..dtypes import NAMES
-    if dtype not in NAMES:
-        c.refuse(f"Tenon has no dtype {dtype}")
-    return NAMES[dtype]
+    return core.bit_cast(x.value, to=c.name_of(dtype))
 
 
 # ---- two operands: computed in the dtype of the result, comparisons in the promoted dtype ----
@@ -416,7 +417,6 @@ def hypot(c, a, b):
 @row(aten.copysign.Tensor, aten.copysign.Scalar)
 def copysign(c, a, b):
     a, b = _both(c, a, b)
-    from .calls import Tensor
     is_negative = signbit(c, Tensor(b, c.dtype, ()))
     size = core.abs(a)
     return core.where(is_negative, core.neg(size), size)
@@ -508,5 +508,3 @@ def lerp(c, start, end, weight):
     far = core.sub(b, core.mul(difference, core.sub(one, w)))
     return core.where(core.less(core.abs(w), half), near, far)
 
-
-__all__ = ["cast"]

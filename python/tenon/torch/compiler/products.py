@@ -88,6 +88,3 @@ def attention_backward(c, grad, q, k, v, out, logsumexp, dropout, is_causal, *, 
     delta = core.reduce_sum(core.mul(grad.value, out.value), c.ints([3]), keepdims=True)
     dlogits = core.mul(core.mul(weights, core.sub(dweights, delta)), number)
     return [core.matmul(dlogits, k.value), core.matmul(swapped(dlogits), q.value), dv]
-
-
-__all__ = ["Refused"]

@@ -1,11 +1,16 @@
 """Operators of PyTorch that reduce, scan or sort along axes."""
+import math
+
 import torch
 
-from .calls import Tensor, aten, cast, core, named, row
+from .calls import Tensor, aten, cast, core, count_of, named, row
+from .pointwise import log1p_of
 
 
 def _axes(c, x, axes):
     """The axes as numbers from 0; all of them for None and for an empty list."""
+    if x.rank == 0:
+        return []
     if axes is None or (isinstance(axes, (list, tuple)) and not axes):
         return list(range(x.rank))
     return [c.axis(a, x.rank) for a in ([axes] if isinstance(axes, int) else axes)]
@@ -53,38 +58,63 @@ def min_(c, x):
     return _reduced(c, core.reduce_min, x, None, False)
 
 
-def _with_indices(reduce, arg):
+def _bytes(x):
+    """The elements of a tensor, bools as bytes."""
+    return cast(x.value, x.dtype, torch.uint8) if x.dtype == torch.bool else x.value
+
+
+def _bools(value, dtype):
+    """The inverse of _bytes."""
+    return cast(value, torch.uint8, torch.bool) if dtype == torch.bool else value
+
+
+def _first_greatest(value, dtype, axis, keepdims):
+    return core.arg_max(value, axis=axis, keepdims=keepdims)
+
+
+def _first_least(value, dtype, axis, keepdims):
+    """NaN counts as least, as it counts as greatest; arg_min alone would pass over it."""
+    if dtype.is_floating_point:
+        return core.arg_max(core.neg(value), axis=axis, keepdims=keepdims)
+    return core.arg_min(value, axis=axis, keepdims=keepdims)
+
+
+def _with_indices(reduce, position):
     def lower(c, x, axis, keepdim=False):
         if x.rank == 0:
             return [core.identity(x.value), c.number(0, torch.int64)]
-        axis = c.axis(axis, x.rank)
-        value = x.value
-        if x.dtype == torch.bool:
-            value = cast(value, x.dtype, torch.uint8)
-        best = arg(value, axis=axis, keepdims=keepdim)
+        if 0 in x.shape:
+            return [c.filled(0, r.dtype, r.shape) for r in c.result]
+        axis, value = c.axis(axis, x.rank), _bytes(x)
         made = reduce(value, c.ints([axis]), keepdims=keepdim)
-        return [cast(made, torch.uint8, torch.bool) if x.dtype == torch.bool else made, best]
+        return [_bools(made, x.dtype), position(value, x.dtype, axis, keepdim)]
     return lower
 
 
-row(aten.max.dim)(_with_indices(core.reduce_max, core.arg_max))
-row(aten.min.dim)(_with_indices(core.reduce_min, core.arg_min))
+row(aten.max.dim)(_with_indices(core.reduce_max, _first_greatest))
+row(aten.min.dim)(_with_indices(core.reduce_min, _first_least))
 
 
-def _arg(node):
+def _arg(position):
     def lower(c, x, axis=None, keepdim=False):
-        value = cast(x.value, x.dtype, torch.uint8) if x.dtype == torch.bool else x.value
-        if x.rank == 0:
+        if x.rank == 0 or 0 in x.shape:
             return c.filled(0)
+        value = _bytes(x)
         if axis is None:
-            made = node(core.reshape(value, c.ints([-1])), axis=0, keepdims=False)
+            made = position(core.reshape(value, c.ints([-1])), x.dtype, 0, False)
             return c.reshaped(made, c.shape)
-        return node(value, axis=c.axis(axis, x.rank), keepdims=keepdim)
+        return position(value, x.dtype, c.axis(axis, x.rank), keepdim)
     return lower
 
 
-row(aten.argmax.default)(_arg(core.arg_max))
-row(aten.argmin.default)(_arg(core.arg_min))
+row(aten.argmax.default)(_arg(_first_greatest))
+row(aten.argmin.default)(_arg(_first_least))
+
+
+@row(aten.aminmax.default)
+def aminmax(c, x, *, dim=None, keepdim=False):
+    axes = None if dim is None else [dim]
+    return [_reduced(c, node, x, axes, keepdim, x.dtype) for node in (core.reduce_min, core.reduce_max)]
 
 
 def _as_bits(c, x):
@@ -104,23 +134,14 @@ row(aten.any.default, aten.any.dim, aten.any.dims)(_of_bools(core.reduce_max))
 row(aten.all.default, aten.all.dim, aten.all.dims)(_of_bools(core.reduce_min))
 
 
-def _extent_product(c, x, axes):
-    count = 1
-    for axis in axes:
-        count = count * x.shape[axis]
-    return count
-
-
 def _moments(c, x, axes, keepdim, correction, dtype):
     """The variance and the mean; the mean keeps its axes if keepdim."""
     value, axes = c.value(x, dtype), _axes(c, x, axes)
-    if not axes:
-        axes = []
     correction = 1 if correction is None else correction
     centre = core.reduce_mean(value, c.ints(axes), keepdims=True) if axes else value
     away = core.sub(value, centre)
     total = core.reduce_sum(core.mul(away, away), c.ints(axes), keepdims=keepdim) if axes else core.mul(away, away)
-    count = _extent_product(c, x, axes)
+    count = count_of([x.shape[axis] for axis in axes])
     rest = count - correction
     if isinstance(rest, (int, float)):
         rest = max(rest, 0)
@@ -206,21 +227,157 @@ def cumprod(c, x, axis, *, dtype=None):
 def topk(c, x, k, axis=-1, largest=True, sorted=True):
     if x.rank == 0:
         return [core.identity(x.value), c.number(0, torch.int64)]
-    return list(core.top_k(x.value, c.ints([k]), axis=c.axis(axis, x.rank), largest=largest, sorted=True))
+    if 0 in c.result[0].shape:
+        return [c.filled(0, r.dtype, r.shape) for r in c.result]
+    values, indices = core.top_k(_bytes(x), c.ints([k]), axis=c.axis(axis, x.rank), largest=largest, sorted=True)
+    return [_bools(values, x.dtype), indices]
 
 
-@row(aten.sort.default, aten.sort.stable)
-def sort(c, x, *arguments, stable=None, dim=-1, descending=False):
-    if c.node.target is aten.sort.default:
-        dim, descending = (*arguments, *(dim, descending)[len(arguments):])
-    elif arguments:
-        dim, descending = (*arguments[1:], *(dim, descending)[max(len(arguments) - 1, 0):]) if isinstance(arguments[0], bool) or arguments[0] is None else arguments
+def _sorted(c, x, axis, descending=False):
+    """All elements along an axis in order, and their positions; equal elements keep their order."""
+    return core.top_k(_bytes(x), c.ints([x.shape[axis]]), axis=axis, largest=descending, sorted=True)
+
+
+def _sort(c, x, axis, descending):
     if x.rank == 0:
         return [core.identity(x.value), c.number(0, torch.int64)]
-    axis = c.axis(dim, x.rank)
-    value = cast(x.value, torch.bool, torch.uint8) if x.dtype == torch.bool else x.value
-    values, indices = core.top_k(value, c.ints([x.shape[axis]]), axis=axis, largest=bool(descending), sorted=True)
-    return [cast(values, torch.uint8, torch.bool) if x.dtype == torch.bool else values, indices]
+    if 0 in x.shape:
+        return [core.identity(x.value), c.filled(0, torch.int64, x.shape)]
+    values, indices = _sorted(c, x, c.axis(axis, x.rank), bool(descending))
+    return [_bools(values, x.dtype), indices]
 
 
-__all__ = ["Tensor", "named"]
+@row(aten.sort.default)
+def sort(c, x, dim=-1, descending=False):
+    return _sort(c, x, dim, descending)
+
+
+@row(aten.sort.stable)
+def sort_stable(c, x, *, stable=None, dim=-1, descending=False):
+    return _sort(c, x, dim, descending)
+
+
+def _at(c, pair, at, axis, keepdim):
+    """The element at one place along an axis of each of two values."""
+    made = [core.slice(v, c.ints([at]), c.ints([at + 1]), c.ints([axis])) for v in pair]
+    return made if keepdim else [core.squeeze(v, c.ints([axis])) for v in made]
+
+
+def _ranked(c, x, axis, place, keepdim):
+    if x.rank == 0:
+        return [core.identity(x.value), c.number(0, torch.int64)]
+    axis = c.axis(axis, x.rank)
+    if not isinstance(x.shape[axis], int):
+        c.refuse("the extent is a symbol")
+    if 0 in x.shape:
+        return [c.filled(0, r.dtype, r.shape) for r in c.result]
+    values, indices = _at(c, _sorted(c, x, axis), place(x.shape[axis]), axis, keepdim)
+    return [_bools(values, x.dtype), indices]
+
+
+@row(aten.kthvalue.default)
+def kthvalue(c, x, k, axis=-1, keepdim=False):
+    return _ranked(c, x, axis, lambda extent: k - 1, keepdim)
+
+
+@row(aten.median.dim)
+def median(c, x, axis, keepdim=False):
+    """The lower one of the two elements in the middle; NaN, where there is one, and then the first of them."""
+    values, indices = _ranked(c, x, axis, lambda extent: (extent - 1) // 2, keepdim)
+    if not x.dtype.is_floating_point or x.rank == 0 or 0 in x.shape:
+        return [values, indices]
+    axis = c.axis(axis, x.rank)
+    greatest = core.reduce_max(x.value, c.ints([axis]), keepdims=keepdim)
+    has_nan = core.is_nan(greatest)
+    first = core.arg_max(x.value, axis=axis, keepdims=keepdim)
+    return [core.where(has_nan, greatest, values), core.where(has_nan, first, indices)]
+
+
+@row(aten.nanmedian.dim)
+def nanmedian(c, x, axis, keepdim=False):
+    """NaN is sorted behind the numbers, so that the place of the median follows from their count."""
+    if not x.dtype.is_floating_point or x.rank == 0 or 0 in x.shape:
+        return _ranked(c, x, axis, lambda extent: (extent - 1) // 2, keepdim)
+    axis = c.axis(axis, x.rank)
+    values, indices = _sorted(c, x, axis)
+    numbers = cast(named("not")(core.is_nan(x.value)), torch.bool, torch.int64)
+    count, one = core.reduce_sum(numbers, c.ints([axis]), keepdims=True), c.number(1, torch.int64)
+    at = core.div(core.max(core.sub(count, one), c.number(0, torch.int64)), c.number(2, torch.int64))
+    made = [core.gather_elements(v, at, axis=axis) for v in (values, indices)]
+    return made if keepdim else [core.squeeze(v, c.ints([axis])) for v in made]
+
+
+def _of_all(lower):
+    """The value that a function of an axis has for all elements in one row."""
+    def made(c, x):
+        if 0 in x.shape:
+            return c.filled(math.nan if x.dtype.is_floating_point else torch.iinfo(x.dtype).min)
+        return lower(c, Tensor(core.reshape(x.value, c.ints([-1])), x.dtype, (count_of(x.shape),)), 0)[0]
+    return made
+
+
+row(aten.median.default)(_of_all(median))
+row(aten.nanmedian.default)(_of_all(nanmedian))
+
+
+# ---- scans: each step combines what lies 1, 2, 4, ... elements before ----
+
+def _scan(c, parts, extent, axis, combine):
+    """The running combination of each prefix.  combine: a function of two lists of values, the earlier ones first."""
+    at, distance = c.ints([axis]), 1
+    while distance < extent:
+        early = [core.slice(p, c.ints([0]), c.ints([extent - distance]), at) for p in parts]
+        late = [core.slice(p, c.ints([distance]), c.ints([extent]), at) for p in parts]
+        head = [core.slice(p, c.ints([0]), c.ints([distance]), at) for p in parts]
+        parts = [core.concat([h, m], axis=axis) for h, m in zip(head, combine(early, late))]
+        distance *= 2
+    return parts
+
+
+def _scanned(c, x, axis):
+    axis = c.axis(axis, x.rank)
+    if not isinstance(x.shape[axis], int):
+        c.refuse("the extent of the scan is a symbol")
+    return axis, x.shape[axis]
+
+
+def _cumulative(compare):
+    def lower(c, x, axis):
+        if x.rank == 0 or 0 in x.shape:
+            return [core.identity(x.value), c.filled(0, torch.int64, x.shape)]
+        axis, extent = _scanned(c, x, axis)
+        sides = [1] * x.rank
+        sides[axis] = extent
+        places = c.expanded(c.reshaped(c.ints(range(extent)), sides), x.shape)
+
+        def combine(early, late):
+            """The later element, unless it is worse: of equal ones the last stays, and NaN stays for ever."""
+            is_later = compare(late[0], early[0])
+            if x.dtype.is_floating_point:
+                is_later = named("and")(is_later, named("not")(core.is_nan(early[0])))
+                is_later = named("or")(is_later, core.is_nan(late[0]))
+            return [core.where(is_later, b, a) for a, b in zip(early, late)]
+        values, indices = _scan(c, [_bytes(x), places], extent, axis, combine)
+        return [_bools(values, x.dtype), indices]
+    return lower
+
+
+row(aten.cummax.default)(_cumulative(core.greater_equal))
+row(aten.cummin.default)(_cumulative(core.less_equal))
+
+
+@row(aten.logcumsumexp.default)
+def logcumsumexp(c, x, axis):
+    if x.rank == 0 or 0 in x.shape:
+        return core.identity(x.value)
+    axis, extent = _scanned(c, x, axis)
+    wide = torch.float64 if x.dtype in (torch.float32, torch.float64) else torch.float32  # as PyTorch adds them up
+
+    def combine(early, late):
+        """log(exp(a) + exp(b)) = max + log(1 + exp(-|a - b|)); equal infinities stay as they are."""
+        a, b = early[0], late[0]
+        greatest = core.max(a, b)
+        rest = log1p_of(c, core.exp(core.neg(core.abs(core.sub(a, b)))), wide)
+        is_same_infinity = named("and")(core.equal(a, b), core.is_inf(a))
+        return [core.where(is_same_infinity, a, core.add(greatest, rest))]
+    return cast(_scan(c, [c.value(x, wide)], extent, axis, combine)[0], wide, x.dtype)

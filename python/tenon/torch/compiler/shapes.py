@@ -2,8 +2,7 @@
 import numpy as np
 import torch
 
-from ..dtypes import NAMES
-from .calls import Tensor, aten, cast, core, prims, row
+from .calls import aten, cast, core, count_of, prims, row
 
 _END = np.iinfo(np.int64).max
 
@@ -100,7 +99,7 @@ def select(c, x, axis, index):
     return core.squeeze(core.gather(x.value, c.ints([index]), axis=axis), c.ints([axis]))
 
 
-@row(aten.narrow.default)
+@row(aten.narrow.default, aten.narrow_copy.default)
 def narrow(c, x, axis, start, length):
     return slice_(c, x, axis, start, start + length)
 
@@ -150,7 +149,7 @@ def roll(c, x, shifts, axes=()):
     for shift, axis in zip(shifts, axes):
         axis = c.axis(axis, x.rank)
         extent = None if flat else x.shape[axis]
-        extent = extent if extent is not None else _count(x.shape)
+        extent = extent if extent is not None else count_of(x.shape)
         shift = shift % extent
         if isinstance(shift, int) and shift == 0:
             continue
@@ -158,13 +157,6 @@ def roll(c, x, shifts, axes=()):
         first = core.slice(value, c.ints([0]), c.ints([extent - shift]), c.ints([axis]))
         value = core.concat([last, first], axis=axis)
     return c.reshaped(value, x.shape) if flat else value
-
-
-def _count(shape):
-    count = 1
-    for extent in shape:
-        count = count * extent
-    return count
 
 
 @row(aten.constant_pad_nd.default)
@@ -204,12 +196,6 @@ def diagonal(c, x, offset=0, axis1=0, axis2=1):
     columns = np.arange(length) + max(offset, 0)
     flat = c.reshaped(value, [x.shape[i] for i in order[:-2]] + [x.shape[a] * x.shape[b]])
     return core.gather(flat, c.scope.constant(at * x.shape[b] + columns), axis=x.rank - 2)
-
-
-@row(aten.as_strided.default, aten.as_strided_copy.default)
-def as_strided(c, x, shape, strides, offset=None):
-    """Only where the result is a part of a row-major tensor."""
-    c.refuse("it depends on how the memory of its argument is laid out")
 
 
 # ---- tensors from numbers ----
@@ -300,6 +286,3 @@ def prims_squeeze(c, x, axes):
 @row(aten.copy.default)
 def copy(c, x, source, non_blocking=False):
     return c.expanded(c.value(source, c.dtype), c.shape)
-
-
-__all__ = ["NAMES", "Tensor"]
