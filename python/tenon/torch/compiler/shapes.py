@@ -281,8 +281,3 @@ def broadcast_in_dim(c, x, shape, axes):
 @row(prims.squeeze.default)
 def prims_squeeze(c, x, axes):
     return c.reshaped(x.value, c.shape)
-
-
-@row(aten.copy.default)
-def copy(c, x, source, non_blocking=False):
-    return c.expanded(c.value(source, c.dtype), c.shape)
