@@ -183,7 +183,7 @@ class Worker:
                 torch._dynamo.reset()
                 function = torch.compile(sample, backend="tenon")
             else:
-                function = self.traced(sample, self.compiler.graphs.compile_graph, self.compiler.decompositions.decompositions())
+                function = self.traced(sample, self.compiler.graphs.compile_graph, self.compiler.decompositions())
             with self.compiler.recording(self.explanation):
                 found = computed(torch, function, sample.fresh(), differentiate)
             differs = same(torch, sample, found, expected, precise)
