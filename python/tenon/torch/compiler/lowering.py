@@ -155,22 +155,31 @@ class Lowering:
             return None
         arguments = _walked(node.args, self.environment.__getitem__)
         named = {k: _walked(v, self.environment.__getitem__) for k, v in node.kwargs.items()}
-        self._check_devices(node)
-        for each in fake if isinstance(fake, (list, tuple)) else [fake]:
-            if isinstance(each, torch.Tensor):
-                self._usable(each)
+        self._check(node, _tensors(arguments) + _tensors(list(named.values())))
+        return self._result(self._added(node, arguments, named), fake)
+
+    def _added(self, node, arguments, named):
+        """Adds the nodes for an operator; returns the values of its results."""
+        call, row, name = Call(node, self.scope), ROWS.get(node.target), own.operator_of(node.target)
+        if row is not None:
+            return row(call, *arguments, **named)
+        if name is not None:
+            return own.lower(call, name, arguments, named)
+        if node.target is own.FUNCTIONALIZED:
+            return own.lower_written(call, arguments[0], named)
+        draws = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        raise Refused("PyTorch draws the random numbers" if draws else "Tenon has no lowering for this operator")
+
+    def _check(self, node, tensors):
+        """Refuses nodes that a user hands back, and those with tensors that Tenon cannot have or that are elsewhere."""
         if self.hand_back and {str(node.target), str(getattr(node.target, "overloadpacket", None))} & set(self.hand_back):
             raise Refused("the option hand_back names it")
-        call = Call(node, self.scope)
-        function, name = ROWS.get(node.target), own.operator_of(node.target)
-        if function is None and name is None:
-            draws = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-            raise Refused("PyTorch draws the random numbers" if draws else "Tenon has no lowering for this operator")
-        for each in _tensors(arguments) + _tensors(list(named.values())):
-            if each.dtype not in NAMES or each.dtype.is_complex:
-                raise Refused(f"it reads a tensor of {each.dtype}")
-        made = own.lower(call, name, arguments, named) if function is None else function(call, *arguments, **named)
-        return self._result(made, fake)
+        for fake in _fakes(node):
+            self._usable(fake)
+        for tensor in tensors:
+            if tensor.dtype not in NAMES or tensor.dtype.is_complex:
+                raise Refused(f"it reads a tensor of {tensor.dtype}")
+        self._check_devices(node)
 
     def _visit(self, node):
         current.name = node.name
