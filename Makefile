@@ -71,6 +71,9 @@ test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## test MXNet's libraries and m
 test-tvm-ffi: build $(TVM_FFIS) ## test libraries of tvm-ffi's functions in Tenon, and ours in tvm-ffi (TVM_FFI_CALLS=1000000 makes that many calls)
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) tvm-ffi
 
+test-compile-models: build .venv-compile/base.stamp ## test models of transformers, timm and others under torch.compile
+	@scripts/packages.sh test && scripts/test.sh $(BUILD) compile-models
+
 test-jax: build .venv-zoo/base.stamp .venv-jax/base.stamp ## test operators as functions of JAX
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) jax
 
