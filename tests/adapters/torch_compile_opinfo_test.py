@@ -30,6 +30,10 @@ MAIN_DTYPES, MORE_DTYPES = ("float32", "int64", "bool"), ("float64", "float16", 
 UNDEFINED = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
 # Operators whose second result is the position of the first; of equal elements any may be the one.
 POSITIONS = ("topk", "sort", "kthvalue", "median", "nanmedian", "mode")
+# Operators whose results are sums of many products: the order of the additions decides about the last digits, so that
+# an error counts against the greatest element of a result.
+SUMS = ("nn.functional.conv2d", "nn.functional.conv3d",
+        "nn.functional.conv_transpose2d", "nn.functional.conv_transpose3d", "nn.functional.scaled_dot_product_attention")
 KINDS = ("whole", "back", "wrong", "failed", "skipped")
 
 
@@ -102,6 +106,22 @@ def lead_to_the_same(torch, x, positions, others):
     return any(torch.equal(x.gather(axis, positions), x.gather(axis, others)) for axis in range(x.dim()))
 
 
+def is_as_exact(torch, name, found, eager, precise):
+    """Whether a result is close to the one in float64, or no further from it than twice what eager PyTorch is."""
+    options = {}
+    if name in SUMS and found.dtype == torch.float32 and found.numel():
+        options = {"rtol": 1.3e-6, "atol": max(1e-5, 1.3e-6 * float(precise.abs().max()))}
+    try:
+        torch.testing.assert_close(found, precise.to(found.dtype), equal_nan=True, check_stride=False, **options)
+        return True
+    except AssertionError:
+        finite = precise.isfinite()
+        if found.is_complex() or not torch.equal(finite, found.isfinite()) or not torch.equal(precise[~finite].to(found.dtype).nan_to_num(), found[~finite].nan_to_num()):
+            return False
+        ours, theirs = ((t[finite].double() - precise[finite]).abs() for t in (found, eager))
+        return finite.any() and bool(ours.max() <= 2 * theirs.max())
+
+
 def same(torch, sample, found, expected, precise):
     """Returns "" or what differs.  precise: a function for the results in float64, which decide where roundings differ."""
     for kind, a_list, e_list in zip(("result", "gradient"), found, expected):
@@ -130,9 +150,7 @@ def same(torch, sample, found, expected, precise):
                 return f"result {i}: {error}"
             if better is None:
                 better = precise()
-            try:
-                torch.testing.assert_close(a, better[i].to(a.dtype), equal_nan=True, check_stride=False)
-            except (AssertionError, IndexError, AttributeError):
+            if i >= len(better) or not is_as_exact(torch, name, a, e, better[i].detach()):
                 return f"result {i}: {error}"
     return ""
 
