@@ -346,6 +346,11 @@ class Options(Compiled):
                 self.equal(compiled(x), net(x))
         self.equal(compiled(x), net(x))  # with gradients, parameters are arguments
 
+    def test_the_first_call_chooses_what_is_fastest(self):
+        make = lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 1), nn.GELU(), nn.Flatten(), nn.Linear(512, 4))  # noqa: E731
+        for options in ({}, {"freeze": True}):
+            self.both(make, *[(torch.randn(2, 3, 8, 8),)] * 3, mode="max-autotune", options=options)
+
     def test_operators_can_be_handed_back(self):
         made = self.both(lambda: nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4)), (torch.randn(2, 4),), handed_back=["aten.gelu.default"],
                          options={"hand_back": ["aten.gelu"]})

@@ -10,6 +10,7 @@ from ... import _core
 from .devices import device_name
 from .lowering import Lowering
 from .report import place_of
+from .tuning import tuned
 
 _FREEZES = 3  # a program gives up constants when its parameters have changed this often
 
@@ -37,14 +38,16 @@ def _on_device(executable):
 class Program:
     """A graph of PyTorch that Tenon runs.  A call takes a list of arguments, which it empties, and returns the results."""
 
-    def __init__(self, module, lowered, device=None):
-        """device: the name of the device of Tenon that runs the graph for tensors in host memory; None: the device of the tensors."""
+    def __init__(self, module, lowered, device=None, tunes=False):
+        """device: the name of the device of Tenon that runs the graph for tensors in host memory; None: the device of the tensors.
+        tunes: the first call on the CPU chooses among compilations by measuring them."""
         self._module, self._lowered = module, lowered
-        self._call = None
+        self._call, self._untuned = None, None
         if lowered.graph is not None:
             name = device or device_name(lowered.device)
             executable = lowered.graph.compile(device="cpu" if name == "cpu" else [name, "cpu"])  # the CPU runs what the device has no kernel for
             self._call = executable._run if lowered.device.type == "cpu" else _on_device(executable)
+            self._untuned = executable if tunes and name == "cpu" else None
         self._pool = _threads()
         self._is_plain = [(kind, *rest) for kind, *rest in lowered.outputs] == [("made", i, None) for i in range(len(lowered.outputs))]
         self._boxed_call = True  # an attribute of the object, since PyTorch's wrappers copy its dictionary
@@ -61,6 +64,9 @@ class Program:
 
     def _run(self, given):
         try:
+            if self._untuned is not None:
+                executable, self._untuned = self._untuned, None
+                self._call = tuned(self._lowered.graph, executable, given, self._pool)._run
             made = self._call(given, self._pool)
         except _core.Error as error:
             raise self._explained(error) from None
@@ -89,8 +95,8 @@ class Frozen:
     and the next call begins with new constants.
     """
 
-    def __init__(self, module, program, numbers):
-        self._module, self._program, self._numbers = module, program, numbers
+    def __init__(self, module, program, numbers, tunes):
+        self._module, self._program, self._numbers, self._tunes = module, program, numbers, tunes
         self._constants, self._versions, self._frozen, self._rest = None, None, None, _FREEZES
         self._boxed_call = True
 
@@ -105,5 +111,5 @@ class Frozen:
         self._rest -= 1
         self._constants = [(i, arguments[i]) for i in self._numbers]
         self._versions = [t._version for _, t in self._constants]
-        self._frozen = Program(self._module, Lowering(self._module, dict(self._constants)).run())
+        self._frozen = Program(self._module, Lowering(self._module, dict(self._constants)).run(), tunes=self._tunes)
         return self._frozen(arguments)

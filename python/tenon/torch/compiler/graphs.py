@@ -4,25 +4,26 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .execution import Frozen, Program
 from .lowering import Lowering
+from .options import Options
 from .parts import attribute, divide
 from .report import note_graph
 
 
-def compile_graph(module, example_inputs, kind="inference", options=None):
+def compile_graph(module, example_inputs, kind="inference", options=Options()):
     """Returns a function that takes a list of arguments, which it empties, and returns a list of results.
 
     module: a torch.fx.GraphModule whose nodes have `val` in their meta data.
     kind: what the graph is for: "inference", "forward" or "backward".
     """
     with _disable_current_modes():  # constants are tensors with data
-        lowering = Lowering(module, hand_back=options.hand_back if options else ())
+        lowering = Lowering(module, hand_back=options.hand_back)
         lowered = lowering.run()
         if lowered is None:
-            made, count = _divided(module, lowering.refused)
+            made, count = _divided(module, lowering.refused, options)
         else:
-            made, count = Program(module, lowered), int(lowered.graph is not None)
-            numbers = _parameters(module, lowered) if options and options.freeze and kind == "inference" else []
-            made = Frozen(module, made, numbers) if numbers else made
+            made, count = Program(module, lowered, tunes=options.tunes), int(lowered.graph is not None)
+            numbers = _parameters(module, lowered) if options.freeze and kind == "inference" else []
+            made = Frozen(module, made, numbers, options.tunes) if numbers else made
         note_graph(kind, module, lowering.refused, count)
         return made
 
@@ -45,7 +46,7 @@ class _Part(torch.nn.Module):
         return self.program(list(arguments))
 
 
-def _divided(module, refused):
+def _divided(module, refused, options):
     """Returns the function, and the number of parts that Tenon runs."""
     top, parts = divide(module, refused)
     root = torch.nn.Module()
@@ -55,7 +56,7 @@ def _divided(module, refused):
         if lowered is None:
             node, reason = next(iter(lowering.refused.items()))
             raise AssertionError(f"{name}: {node.format_node()}: {reason}")
-        setattr(root, name, _Part(Program(part, lowered)))
+        setattr(root, name, _Part(Program(part, lowered, tunes=options.tunes)))
     for node in top.nodes:
         if node.op == "get_attr":
             _set_attribute(root, node.target, attribute(module, node.target))

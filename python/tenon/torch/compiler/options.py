@@ -4,6 +4,7 @@ from typing import NamedTuple
 from ... import _core
 
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+_NAMES = ("freeze", "hand_back")
 
 
 class Options(NamedTuple):
@@ -15,6 +16,7 @@ class Options(NamedTuple):
     """
     freeze: bool = False
     hand_back: tuple = ()
+    tunes: bool = False  # the mode max-autotune: kernels and fusions are chosen by measuring
 
 
 def read_options(mode, given):
@@ -22,10 +24,10 @@ def read_options(mode, given):
     if mode is not None and mode not in _MODES:
         raise _core.InvalidError(f"torch.compile(backend='tenon'): mode: expected one of {', '.join(_MODES)}; found {mode!r}")
     given = dict(given or {})
-    unknown = sorted(set(given) - set(Options._fields))
+    unknown = sorted(set(given) - set(_NAMES))
     if unknown:
-        raise _core.InvalidError(f"torch.compile(backend='tenon'): there is no option {unknown[0]!r}; the options are {', '.join(Options._fields)}")
-    made = Options(**given)
+        raise _core.InvalidError(f"torch.compile(backend='tenon'): there is no option {unknown[0]!r}; the options are {', '.join(_NAMES)}")
+    made = Options(**given, tunes=mode is not None and mode.startswith("max-autotune"))
     if not isinstance(made.freeze, bool):
         raise _core.InvalidError(f"torch.compile(backend='tenon'): option freeze: expected True or False, found {made.freeze!r}")
     names = made.hand_back
