@@ -59,7 +59,7 @@ class Lowering:
         hand_back: names of operators that PyTorch runs.
         names: of all outputs.  The graph then has an input for each tensor, and an output for each result, for users of the graph; None: it has what
         a Program needs."""
-        self.module, self.scope, self.environment = module, Scope(), {}
+        self.module, self.scope, self.environment, self.symbols = module, Scope(), {}, {}
         self.constants, self.hand_back, self.names, self.device = constants or {}, hand_back, names, _device_of(module)
         self.inputs, self.refused, self.placeholders, self.has_checks = [], {}, [], False
 
@@ -68,9 +68,17 @@ class Lowering:
     def _declare(self, name, fake, number):
         """Makes an input of the graph from a fake tensor."""
         self._usable(fake)
-        extents = [str(e.node.expr) if isinstance(e, torch.SymInt) and e.node.expr.is_Symbol else None if isinstance(e, torch.SymInt) else int(e) for e in fake.shape]
         self.inputs.append(number)
-        return self.scope.builder.input(name, NAMES[fake.dtype], extents)
+        return self.scope.builder.input(name, NAMES[fake.dtype], [self._extent(e, f"{name}.{axis}") for axis, e in enumerate(fake.shape)])
+
+    def _extent(self, extent, place):
+        """An extent for the builder: a number, the name of a symbol, or None for what is computed from symbols."""
+        if not isinstance(extent, torch.SymInt):
+            return int(extent)
+        expr = extent.node.expr
+        if not expr.is_Symbol:
+            return None
+        return str(expr) if self.names is None else self.symbols.setdefault(expr, place)
 
     def _add_input(self, node, fake, number):
         made = _Input(lambda: self._declare(node.name, fake, number), fake.dtype, tuple(fake.shape), number)
