@@ -71,6 +71,9 @@ test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## test MXNet's libraries and m
 test-tvm-ffi: build $(TVM_FFIS) ## test libraries of tvm-ffi's functions in Tenon, and ours in tvm-ffi (TVM_FFI_CALLS=1000000 makes that many calls)
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) tvm-ffi
 
+test-torch-compile: build .venv-zoo/base.stamp ## test torch.compile(backend="tenon") beside eager PyTorch, and all of OpInfo's samples (an hour)
+	@scripts/packages.sh test && OPINFO_SHARE= scripts/test.sh $(BUILD) torch-compile
+
 test-compile-models: build .venv-compile/base.stamp ## test models of transformers, timm and others under torch.compile
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) compile-models
 
@@ -198,6 +201,7 @@ support: build .venv-zoo/base.stamp ## write docs/support.md, what each built-in
 	@$(PYTHON) scripts/onnxruntime_operators.py $(BUILD)
 	@$(PYTHON) scripts/tensorflow_operators.py $(BUILD)
 	@PYTHONPATH=$(BUILD)/python .venv-zoo/bin/python scripts/torch_operators.py
+	@PYTHONPATH=$(BUILD)/python .venv-zoo/bin/python scripts/torch_compile_operators.py
 
 abi-update: build ## update abi/ after an addition to the headers; refuses a change that breaks the contract
 	@$(PYTHON) abi/update.py update $(BUILD)

@@ -1,6 +1,7 @@
 /* Models that Tenon compiles, as one PyTorch operator: tenon::run, and its gradient
  * tenon::_run_vjp, which repeats the run with Tenon's tape on and goes back. A compiled model stays
- * in the list until the process ends. tenon::_run_compiled runs a graph that the caller compiled. */
+ * in the list until the process ends. tenon::_run_compiled runs a graph that the caller has
+ * compiled. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -386,6 +386,13 @@ class Explained(Compiled):
             compiled(torch.tensor([1, 9]))
 
 
+class Documented(unittest.TestCase):
+    def test_the_table_of_operators_is_that_of_the_page(self):
+        done = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "torch_compile_operators.py"), "--check"], capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": os.path.join(BUILD, "python")}, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
 class Lifetime(Compiled):
     @staticmethod
     def traced():
