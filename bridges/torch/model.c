@@ -264,8 +264,7 @@ int64_t tenon_torch_executable_add(tenon_executable_t *executable) {
 /* Returns the compiled graph with this number, with a reference; NULL if there is none. */
 static tenon_executable_t *take_compiled(int64_t number, bool is_removed) {
   torch_lock();
-  tenon_executable_t *found =
-      number >= 0 && number < compiled_capacity ? compiled[number] : NULL;
+  tenon_executable_t *found = number >= 0 && number < compiled_capacity ? compiled[number] : NULL;
   if (found && !is_removed) tenon_executable_retain(found);
   if (found && is_removed) compiled[number] = NULL;
   torch_unlock();
