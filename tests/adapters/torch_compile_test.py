@@ -21,6 +21,7 @@ from torch import nn
 
 import tenon
 import tenon.torch
+import tenon.torch.compiler
 import totals
 from torch_kinds import GELU
 

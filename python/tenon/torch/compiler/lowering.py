@@ -2,6 +2,7 @@
 import operator
 
 import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ... import _core
 from ..dtypes import NAMES
@@ -9,6 +10,7 @@ from . import indexing, normalisations, own, pointwise, products, reductions, sh
 from .calls import ROWS, Call, Refused, Scope, Tensor, core, current
 from .devices import device_name
 from .parts import attribute, is_number
+from .report import place_of
 
 
 class Lowered:
@@ -18,7 +20,7 @@ class Lowered:
     device: PyTorch's device that it runs on.
     inputs: for each input of the graph the number of the argument that it takes.
     outputs: for each output of PyTorch's graph: ("made", number of the result, order of its axes in memory or None),
-    ("given", number of an argument), or ("none",).
+    ("given", number of an argument), or ("number", a number or None).
     """
 
     def __init__(self, graph, device, inputs, outputs):
@@ -195,6 +197,11 @@ class Lowering:
             self.environment[node] = self._call(node)
         except (Refused, _core.Error) as error:
             self._refuse(node, str(error))
+        except GuardOnDataDependentSymNode:
+            self._refuse(node, "what it computes depends on an extent that depends on data")
+        except Exception as error:
+            remedy = f"compile with options={{'hand_back': ['{node.target}']}}, so that PyTorch runs the operator, and report this"
+            raise RuntimeError(f"node {node.name} ({node.target}), {place_of(node)}: Tenon's lowering failed: {type(error).__name__}: {error}: {remedy}") from error
 
     def _refuse(self, node, reason):
         """Notes that a node cannot be lowered; what follows reads its result as an input, so that the whole graph is surveyed."""
