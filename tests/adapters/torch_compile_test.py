@@ -278,6 +278,27 @@ class Shapes(Compiled):
                 compiled(torch.ones(3, 3))
 
 
+class Branches(Compiled):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda t: self.a(t).relu(), lambda t: self.b(t) * 2, (x,)) + x
+
+    def test_both_branches_are_graphs(self):
+        for train in (False, True):
+            made = self.both(self.Net, (torch.ones(3, 4),), (-torch.ones(3, 4),), train=train)
+            self.assertEqual({g.parts for g in made.explanation.graphs}, {1})
+
+    def test_an_exported_program_has_both(self):
+        net = self.Net().eval()
+        compiled = tenon.torch.compile(torch.export.export(net, (torch.ones(3, 4),)))
+        for x in (torch.ones(3, 4), -torch.ones(3, 4)):
+            self.equal(compiled(x), net(x).detach())
+
+
 class HandedBack(Compiled):
     def test_what_tenon_lacks_runs_in_pytorch(self):
         class Net(nn.Module):

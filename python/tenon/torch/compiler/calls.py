@@ -118,10 +118,11 @@ class Call:
 
     node: the node.  result: what PyTorch has traced for its result: a fake tensor, or a tuple of them.
     scope: the graph to which nodes are added.
+    subgraph: a function that lowers a GraphModule to a graph of its own.
     """
 
-    def __init__(self, node, scope):
-        self.node, self.scope = node, scope
+    def __init__(self, node, scope, subgraph):
+        self.node, self.scope, self.subgraph = node, scope, subgraph
         self.result = node.meta["val"]
         self.dtype = getattr(self.result, "dtype", None)
         self.shape = getattr(self.result, "shape", None)

@@ -6,7 +6,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ... import _core
 from ..dtypes import NAMES
-from . import indexing, normalisations, own, pointwise, products, reductions, shapes, windows  # noqa: F401 - they fill the table
+from . import control, indexing, normalisations, own, pointwise, products, reductions, shapes, windows  # noqa: F401 - they fill the table
 from .calls import ROWS, Call, Refused, Scope, Tensor, core, current
 from .devices import device_name
 from .parts import attribute, is_number
@@ -170,7 +170,7 @@ class Lowering:
 
     def _added(self, node, arguments, named):
         """Adds the nodes for an operator; returns the values of its results."""
-        call, row, name = Call(node, self.scope), ROWS.get(node.target), own.operator_of(node.target)
+        call, row, name = Call(node, self.scope, self._subgraph), ROWS.get(node.target), own.operator_of(node.target)
         if row is not None:
             return row(call, *arguments, **named)
         if name is not None:
@@ -179,6 +179,17 @@ class Lowering:
             return own.lower_written(call, arguments[0], named)
         draws = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
         raise Refused("PyTorch draws the random numbers" if draws else "Tenon has no lowering for this operator")
+
+    def _subgraph(self, module):
+        """Lowers the graph of a branch; it has an input for each operand."""
+        outputs = next(n for n in module.graph.nodes if n.op == "output").args[0]
+        name, inner = current.name, Lowering(module, hand_back=self.hand_back, names=[f"result_{i}" for i in range(len(outputs))])
+        lowered = inner.run()
+        current.name = name
+        if lowered is None:
+            node, reason = next(iter(inner.refused.items()), (None, "a branch computes numbers or checks them"))
+            raise Refused(f"{node.target}, in a branch: {reason}" if node is not None else reason)
+        return lowered.graph
 
     def _check(self, node, tensors):
         """Refuses nodes that a user hands back, and those with tensors that Tenon cannot have or that are elsewhere."""
