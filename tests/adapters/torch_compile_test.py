@@ -362,11 +362,21 @@ class Options(Compiled):
         x = torch.randn(3, 8)
         with torch.no_grad():
             for change in (lambda: None, lambda: net.weight.mul_(2), lambda: None, lambda: setattr(net, "bias", nn.Parameter(torch.ones(4))),
-                           lambda: net.load_state_dict(nn.Linear(8, 4).state_dict()), *[lambda: net.bias.add_(1)] * 4):
+                           lambda: setattr(net.weight, "data", torch.ones(4, 8)), lambda: net.load_state_dict(nn.Linear(8, 4).state_dict()), *[lambda: net.bias.add_(1)] * 4):
                 change()
                 self.equal(compiled(x), net(x))
                 self.equal(compiled(x), net(x))
         self.equal(compiled(x), net(x))  # with gradients, parameters are arguments
+
+    def test_inference_tensors(self):
+        for options in ({}, {"freeze": True}):
+            torch._dynamo.reset()
+            with torch.inference_mode():
+                net, x = nn.Linear(8, 4), torch.randn(3, 8)
+                compiled = torch.compile(net, backend="tenon", options=options)
+                self.equal(compiled(x), net(x))
+                net.weight.mul_(2)
+                self.equal(compiled(x), net(x))
 
     def test_the_first_call_chooses_what_is_fastest(self):
         make = lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 1), nn.GELU(), nn.Flatten(), nn.Linear(512, 4))  # noqa: E731

@@ -88,28 +88,45 @@ def _output(arguments, made, kind, item, order=None):
     return arguments[item] if kind == "given" else item
 
 
+class _Constants:
+    """A program with tensors as constants, and the state of these tensors."""
+
+    def __init__(self, module, tensors, tunes):
+        self._tensors, self._states = tensors, [self._state(t) for t in tensors.values()]
+        self.program = Program(module, Lowering(module, tensors).run(), tunes=tunes)
+
+    @staticmethod
+    def _state(tensor):
+        return tensor._version, tensor.data_ptr()
+
+    def hold(self, arguments):
+        """Whether the arguments are the tensors, unchanged."""
+        return all(arguments[i] is t for i, t in self._tensors.items()) and [self._state(t) for t in self._tensors.values()] == self._states
+
+
 class Frozen:
     """A program whose parameters are constants, so that weights are arranged for the kernels once.
 
-    Each call checks that the parameters are the same tensors with the same versions.  Otherwise it runs the program that takes them as arguments,
-    and the next call begins with new constants.
+    Each call checks that the parameters are the same tensors, with the same memory and versions.  Otherwise it runs the program that takes them as
+    arguments, and the next call makes new constants, a few times at most.
     """
 
     def __init__(self, module, program, numbers, tunes):
         self._module, self._program, self._numbers, self._tunes = module, program, numbers, tunes
-        self._constants, self._versions, self._frozen, self._rest = None, None, None, _FREEZES
+        self._constants, self._rest = None, _FREEZES
         self._boxed_call = True
 
     def __call__(self, arguments):
-        if self._frozen is not None:
-            if all(arguments[i] is t for i, t in self._constants) and [t._version for _, t in self._constants] == self._versions:
-                return self._frozen(arguments)
-            self._frozen = self._constants = None
-            return self._program(arguments)
-        if self._rest == 0:
-            return self._program(arguments)
+        constants = self._constants  # another thread may replace it
+        if constants is None:
+            constants = self._new_constants(arguments)
+        elif not constants.hold(arguments):
+            constants = self._constants = None
+        return (constants.program if constants else self._program)(arguments)
+
+    def _new_constants(self, arguments):
+        if self._rest == 0 or any(arguments[i].is_inference() for i in self._numbers):  # tensors of inference mode have no versions
+            return None
         self._rest -= 1
-        self._constants = [(i, arguments[i]) for i in self._numbers]
-        self._versions = [t._version for _, t in self._constants]
-        self._frozen = Program(self._module, Lowering(self._module, dict(self._constants)).run(), tunes=self._tunes)
-        return self._frozen(arguments)
+        self._constants = _Constants(self._module, {i: arguments[i] for i in self._numbers}, self._tunes)
+        return self._constants
