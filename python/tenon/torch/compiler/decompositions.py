@@ -9,8 +9,7 @@ from .calls import ROWS
 aten = torch.ops.aten
 
 # Operators that the core set of ATen keeps, and that PyTorch's own decompositions take apart as Tenon needs it.
-_MORE = [aten._batch_norm_with_update_functional, aten.batch_norm_backward, aten.lcm, aten.linalg_vector_norm, aten.tril_indices,
-         aten.triu_indices]
+_MORE = [aten.batch_norm_backward, aten.lcm, aten.linalg_vector_norm, aten.tril_indices, aten.triu_indices]
 
 
 @functools.lru_cache(maxsize=1)

@@ -3,7 +3,7 @@ import torch
 
 from ... import _core
 from ..dtypes import NAMES
-from . import indexing, normalisations, own, pointwise, products, reductions, shapes, windows  # noqa: F401 - they fill the table
+from . import indexing, normalisations, own, pointwise, products, reductions, shapes, special, windows  # noqa: F401 - they fill the table
 from .calls import ROWS, Call, Refused, Scope, Tensor, core
 
 
