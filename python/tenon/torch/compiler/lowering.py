@@ -6,7 +6,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ... import _core
 from ..dtypes import NAMES
-from . import control, indexing, normalisations, own, pointwise, products, reductions, shapes, windows  # noqa: F401 - they fill the table
+from . import control, indexing, normalisations, own, pointwise, products, reductions, shapes, special, windows  # noqa: F401 - they fill the table
 from .calls import ROWS, Call, Refused, Scope, Tensor, core, current
 from .devices import device_name
 from .parts import attribute, is_number

@@ -1,15 +1,7 @@
 """Normalisations."""
 import torch
 
-from .calls import aten, cast, core, row
-
-
-def _scaled(c, value, weight, bias, dtype):
-    if weight is not None:
-        value = core.mul(value, c.value(weight, dtype))
-    if bias is not None:
-        value = core.add(value, c.value(bias, dtype))
-    return value
+from .calls import aten, cast, core, count_of, row
 
 
 @row(aten.native_layer_norm.default)
@@ -61,11 +53,74 @@ def group_norm(c, x, weight, bias, batch, channels, area, groups, eps):
     return [out, core.squeeze(mean, c.ints([2])), rstd]
 
 
+def _parameters(c, x, weight, bias, dtype):
+    """Scale and shift for each channel, of which PyTorch lets callers leave out each."""
+    scale = c.filled(1, dtype, [x.shape[1]]) if weight is None else c.value(weight, dtype)
+    return scale, c.filled(0, dtype, [x.shape[1]]) if bias is None else c.value(bias, dtype)
+
+
+def _normalised(c, x, weight, bias, mean, variance, eps):
+    dtype = x.dtype if weight is None else weight.dtype
+    return core.batch_norm(x.value, *_parameters(c, x, weight, bias, dtype), mean, variance, epsilon=float(eps))
+
+
 @row(aten._native_batch_norm_legit_no_training.default)
-def batch_norm(c, x, weight, bias, mean, var, momentum, eps):
-    ones = [c.filled(1, x.dtype, [x.shape[1]])] if weight is None or bias is None else []
-    scale = c.value(weight, x.dtype) if weight is not None else ones[0]
-    shift = c.value(bias, x.dtype) if bias is not None else c.filled(0, x.dtype, [x.shape[1]])
-    out = core.batch_norm(x.value, scale, shift, c.value(mean, x.dtype), c.value(var, x.dtype), epsilon=float(eps))
+def batch_norm(c, x, weight, bias, mean, variance, momentum, eps):
+    if 0 in x.shape:
+        c.refuse("a batch norm of an empty tensor")
+    out = _normalised(c, x, weight, bias, mean.value, c.value(variance, mean.dtype), eps)
     nothing = c.filled(0, c.result[1].dtype, [0])
     return [out, nothing, nothing]
+
+
+def _trained(c, x, weight, bias, eps):
+    """The result, the mean and the inverse deviation of each channel, and the variance, all but the first in full precision."""
+    if 0 in x.shape:
+        c.refuse("a batch norm of an empty tensor")
+    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    axes, value = c.ints([0, *range(2, x.rank)]), c.value(x, wide)
+    mean = core.reduce_mean(value, axes, keepdims=True)
+    away = core.sub(value, mean)
+    variance = core.reduce_mean(core.mul(away, away), axes, keepdims=False)
+    mean = core.squeeze(mean, axes)
+    rstd = core.rsqrt(core.add(variance, c.number(float(eps), wide)))
+    return _normalised(c, x, weight, bias, mean, variance, eps), mean, rstd, variance, wide
+
+
+def _moved(c, old, new, momentum, wide):
+    """The running mean of a statistic."""
+    if old is None:
+        return None
+    made = core.add(core.mul(new, c.number(float(momentum), wide)), core.mul(c.value(old, wide), c.number(1 - momentum, wide)))
+    return cast(made, wide, old.dtype) if old.dtype != wide else made
+
+
+def _kept(c, at, value, wide):
+    """A statistic in the dtype of a result."""
+    dtype = c.result[at].dtype
+    return value if dtype == wide else cast(value, wide, dtype)
+
+
+@row(aten._native_batch_norm_legit_functional.default)
+def batch_norm_functional(c, x, weight, bias, mean, variance, training, momentum, eps):
+    if not training:
+        return [*batch_norm(c, x, weight, bias, mean, variance, momentum, eps), core.identity(mean.value), core.identity(variance.value)]
+    count = count_of(x.shape[:1] + x.shape[2:])
+    if not isinstance(count, int) or count < 2:
+        c.refuse("the number of elements of each channel is a symbol, or one")
+    out, batch_mean, rstd, batch_variance, wide = _trained(c, x, weight, bias, eps)
+    unbiased = core.mul(batch_variance, c.number(count / (count - 1), wide))
+    return [out, _kept(c, 1, batch_mean, wide), _kept(c, 2, rstd, wide), _moved(c, mean, batch_mean, momentum, wide),
+            _moved(c, variance, unbiased, momentum, wide)]
+
+
+@row(aten._native_batch_norm_legit.no_stats)
+def batch_norm_no_stats(c, x, weight, bias, training, momentum, eps):
+    out, mean, rstd, _, wide = _trained(c, x, weight, bias, eps)
+    return [out, _kept(c, 1, mean, wide), _kept(c, 2, rstd, wide)]
+
+
+@row(aten._batch_norm_with_update_functional.default)
+def batch_norm_with_update(c, x, weight, bias, mean, variance, momentum, eps):
+    out, saved_mean, rstd, *running = batch_norm_functional(c, x, weight, bias, mean, variance, True, momentum, eps)
+    return [out, saved_mean, rstd, c.filled(0, torch.uint8, [0]), *running]

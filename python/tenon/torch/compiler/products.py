@@ -1,7 +1,9 @@
 """Products of matrices, attention, and layers of weights."""
+import math
+
 import torch
 
-from .calls import Refused, aten, core, row
+from .calls import aten, core, count_of, named, row
 
 
 def _checked(c, *tensors):
@@ -66,9 +68,9 @@ def _logits(c, q, k, mask, is_causal, scale, rows, columns):
 def attention(c, q, k, v, dropout=0.0, is_causal=False, *, attn_mask=None, scale=None):
     if dropout:
         c.refuse("attention with dropout")
-    named = {} if scale is None else {"scale": float(scale)}
+    scaling = {} if scale is None else {"scale": float(scale)}
     mask = [] if attn_mask is None else [c.value(attn_mask, q.dtype)]
-    out = core.attention(q.value, k.value, v.value, *mask, is_causal=is_causal, **named)[0]
+    out = core.attention(q.value, k.value, v.value, *mask, is_causal=is_causal, **scaling)[0]
     logits = _logits(c, q, k, attn_mask, is_causal, scale, q.shape[-2], k.shape[-2])
     return [out, core.reduce_log_sum_exp(logits, c.ints([3]), keepdims=False)]
 
@@ -88,3 +90,102 @@ def attention_backward(c, grad, q, k, v, out, logsumexp, dropout, is_causal, *, 
     delta = core.reduce_sum(core.mul(grad.value, out.value), c.ints([3]), keepdims=True)
     dlogits = core.mul(core.mul(weights, core.sub(dweights, delta)), number)
     return [core.matmul(dlogits, k.value), core.matmul(swapped(dlogits), q.value), dv]
+
+
+# ---- products of more than two tensors, and distances ----
+
+@row(aten._trilinear.default)
+def trilinear(c, a, b, d, expand_a, expand_b, expand_d, summed, unroll=1):
+    """Each operand has an axis for each letter but those along which it is repeated."""
+    if not c.dtype.is_floating_point or 0 in c.shape or any(0 in t.shape for t in (a, b, d)):
+        c.refuse("a product of integers, or of empty tensors")
+    rank = a.rank + len(expand_a)
+    letters = "abcdefghijklmnopqrstuvwxyz"[:rank]
+    terms = ["".join(x for i, x in enumerate(letters) if i not in gone) for gone in (expand_a, expand_b, expand_d)]
+    result = "".join(x for i, x in enumerate(letters) if i not in summed)
+    return core.einsum([t.value for t in (a, b, d)], equation=f"{','.join(terms)}->{result}")
+
+
+_MOST = 1 << 26  # elements of a table of differences
+
+
+def _norm(c, value, p, dtype, axis):
+    """The p-norm along an axis."""
+    at = c.ints([axis])
+    if p == 0:
+        return core.reduce_sum(core.cast(core.not_equal(value, c.number(0, dtype)), to=c.name_of(dtype)), at, keepdims=False)
+    if p == 1:
+        return core.reduce_l1(value, at, keepdims=False)
+    if p == 2:
+        return core.reduce_l2(value, at, keepdims=False)
+    size = core.abs(value)
+    if math.isinf(p):
+        return core.reduce_max(size, at, keepdims=False)
+    return core.pow(core.reduce_sum(core.pow(size, c.number(p, dtype)), at, keepdims=False), c.number(1 / p, dtype))
+
+
+def _slope(c, difference, distance, grad, p, dtype):
+    """The gradient of the p-norm of a difference; 0 where the distance is 0."""
+    zero = c.number(0, dtype)
+    if p == 0:
+        return core.mul(difference, zero)
+    if p == 1:
+        return core.mul(core.sign(difference), grad)
+    is_far = core.not_equal(distance, zero)
+    if math.isinf(p):
+        is_greatest = core.cast(core.equal(core.abs(difference), distance), to=c.name_of(dtype))
+        return core.mul(core.mul(core.sign(difference), is_greatest), grad)
+    if p == 2:
+        made = core.mul(grad, core.div(difference, distance))
+    else:
+        powers = core.div(core.pow(core.abs(difference), c.number(p - 1, dtype)), core.pow(distance, c.number(p - 1, dtype)))
+        made = core.mul(core.mul(core.sign(difference), grad), powers)
+        is_far = named("and")(is_far, core.not_equal(difference, zero)) if p < 2 else is_far
+    return core.where(is_far, made, zero)
+
+
+def _differences(c, a, b):
+    """a[..., i, None, :] - b[..., None, j, :]"""
+    count = count_of([*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-2], a.shape[-1]])
+    if not isinstance(count, int) or not 0 < count <= _MOST:
+        c.refuse("the differences of all pairs of rows take too much memory")
+    return core.sub(core.unsqueeze(a.value, c.ints([a.rank - 1])), core.unsqueeze(b.value, c.ints([b.rank - 2])))
+
+
+@row(aten._cdist_forward.default)
+def cdist(c, a, b, p, mode):
+    return _norm(c, _differences(c, a, b), p, c.dtype, len(c.shape))
+
+
+@row(aten._cdist_backward.default)
+def cdist_backward(c, grad, a, b, p, distance):
+    rank = grad.rank
+    wide = [core.unsqueeze(t.value, c.ints([rank])) for t in (distance, grad)]
+    made = core.reduce_sum(_slope(c, _differences(c, a, b), *wide, p, c.dtype), c.ints([rank - 1]), keepdims=False)
+    return core.sum_to(made, c.ints(c.shape)) if rank > a.rank or list(c.shape[:-2]) != list(grad.shape[:-2]) else made
+
+
+def _pairs(c, x):
+    """The rows of all pairs i < j."""
+    if not all(isinstance(e, int) for e in x.shape) or not 0 < (x.shape[0] * (x.shape[0] - 1) // 2) * x.shape[1] <= _MOST:
+        c.refuse("the differences of all pairs of rows take too much memory")
+    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1)
+    return c.scope.constant(first.contiguous()), c.scope.constant(second.contiguous())
+
+
+@row(aten._pdist_forward.default)
+def pdist(c, x, p=2):
+    first, second = (core.gather(x.value, at, axis=0) for at in _pairs(c, x))
+    return _norm(c, core.sub(first, second), p, c.dtype, 1)
+
+
+@row(aten._pdist_backward.default)
+def pdist_backward(c, grad, x, p, distance):
+    places = _pairs(c, x)
+    first, second = (core.gather(x.value, at, axis=0) for at in places)
+    wide = [core.unsqueeze(t.value, c.ints([1])) for t in (distance, grad)]
+    slope = _slope(c, core.sub(first, second), *wide, p, c.dtype)
+    made = c.filled(0)
+    for at, value in zip(places, (slope, core.neg(slope))):
+        made = core.scatter_nd(made, core.unsqueeze(at, c.ints([1])), value, reduction="add")
+    return made
