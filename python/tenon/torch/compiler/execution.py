@@ -16,6 +16,8 @@ class Program:
         for at, value in enumerate(given):
             if not isinstance(value, torch.Tensor):
                 given[at] = torch.tensor([value])
+            elif value.is_complex():
+                given[at] = torch.view_as_real(value.resolve_conj())
         made = self.executable(*given) if self.executable is not None else ()
         if not isinstance(made, (list, tuple)):
             made = (made,)
@@ -28,5 +30,7 @@ class Program:
     @staticmethod
     def _output(arguments, made, kind, item, order=None):
         if kind == "made":
+            if order == "complex":
+                return torch.view_as_complex(made[item])
             return made[item] if order is None else made[item].permute(order)
         return arguments[item] if kind == "given" else item

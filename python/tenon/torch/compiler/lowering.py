@@ -3,8 +3,11 @@ import torch
 
 from ... import _core
 from ..dtypes import NAMES
-from . import indexing, normalisations, own, pointwise, products, reductions, shapes, special, windows  # noqa: F401 - they fill the table
+from . import complexes, indexing, normalisations, own, pointwise, products, reductions, shapes, special, windows  # noqa: F401 - they fill the table
 from .calls import ROWS, Call, Refused, Scope, Tensor, core
+from .complexes import COMPLEX_ROWS, REAL, Complex
+
+complexes.register_parts()
 
 
 class Lowered:
@@ -34,6 +37,27 @@ class _Input(Tensor):
         return self.made
 
 
+class _ComplexInput(Complex):
+    """A complex argument: an input of Tenon's graph with both parts on a last axis."""
+    __slots__ = ("add", "number")
+
+    def __init__(self, scope, add, dtype, shape, number):
+        super().__init__(scope, dtype, shape)
+        self.add, self.number = add, number
+
+    @property
+    def pair(self):
+        if self._pair is None:
+            self._pair = self.add()
+        return self._pair
+
+
+def _input(scope, add, fake, number):
+    if fake.dtype in REAL:
+        return _ComplexInput(scope, add, fake.dtype, tuple(fake.shape), number)
+    return _Input(add, fake.dtype, tuple(fake.shape), number)
+
+
 def _walked(argument, function):
     if isinstance(argument, torch.fx.Node):
         return function(argument)
@@ -56,10 +80,12 @@ class Lowering:
         self._usable(fake)
         extents = [str(e.node.expr) if isinstance(e, torch.SymInt) and e.node.expr.is_Symbol else None if isinstance(e, torch.SymInt) else int(e) for e in fake.shape]
         self.inputs.append(number)
+        if fake.dtype in REAL:
+            return self.scope.builder.input(name, NAMES[REAL[fake.dtype]], [*extents, 2])
         return self.scope.builder.input(name, NAMES[fake.dtype], extents)
 
     def _add_input(self, node, fake, number):
-        made = _Input(lambda: self._declare(node.name, fake, number), fake.dtype, tuple(fake.shape), number)
+        made = _input(self.scope, lambda: self._declare(node.name, fake, number), fake, number)
         for axis, extent in enumerate(fake.shape):
             if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
                 self.scope.origins.setdefault(extent.node.expr, lambda a=axis: core.shape(made.value, start=a, end=a + 1))
@@ -98,8 +124,10 @@ class Lowering:
             if not isinstance(value, (list, tuple)):
                 value = [value]
             return [self._result(v, f) for v, f in zip(value, fake)]
-        if not isinstance(fake, torch.Tensor):
-            return fake
+        if not isinstance(fake, torch.Tensor) or isinstance(value, Complex):
+            return value if isinstance(value, Complex) else fake
+        if fake.dtype.is_complex:
+            raise Refused(f"its result is a tensor of {fake.dtype}")
         if value.dtype is not None and value.dtype != NAMES.get(fake.dtype):
             raise Refused(f"its result would have the dtype {value.dtype} instead of {fake.dtype}")
         extents = value.shape
@@ -121,11 +149,14 @@ class Lowering:
             if isinstance(each, torch.Tensor):
                 self._usable(each)
         call = Call(node, self.scope)
-        function, name = ROWS.get(node.target), own.operator_of(node.target)
+        given = _tensors(arguments) + _tensors(list(named.values()))
+        results = [f for f in (fake if isinstance(fake, (list, tuple)) else [fake]) if isinstance(f, torch.Tensor)]
+        is_complex = any(t.dtype.is_complex for t in given + results)
+        function, name = (COMPLEX_ROWS if is_complex else ROWS).get(node.target), own.operator_of(node.target)
         if function is None and name is None:
-            raise Refused("Tenon has no lowering for this operator")
-        for each in _tensors(arguments) + _tensors(list(named.values())):
-            if each.dtype not in NAMES or each.dtype.is_complex:
+            raise Refused("Tenon has no lowering for this operator" + (" of complex tensors" if is_complex else ""))
+        for each in given:
+            if each.dtype not in NAMES or (function is None and each.dtype.is_complex):
                 raise Refused(f"it reads a tensor of {each.dtype}")
         made = own.lower(call, name, arguments, named) if function is None else function(call, *arguments, **named)
         return self._result(made, fake)
@@ -143,7 +174,7 @@ class Lowering:
 
         def made(fake, name):
             if isinstance(fake, torch.Tensor):
-                return _Input(lambda: self._unknown(fake, name), fake.dtype, tuple(fake.shape), -1)
+                return _input(self.scope, lambda: self._unknown(fake, name), fake, -1)
             if isinstance(fake, (list, tuple)):
                 return [made(f, f"{name}_{i}") for i, f in enumerate(fake)]
             return fake
@@ -160,6 +191,9 @@ class Lowering:
             found = getattr(found, part)
         if isinstance(found, torch.Tensor):
             self._usable(found)
+            if found.dtype in REAL:
+                pair = self.scope.constant(torch.view_as_real(found.detach().resolve_conj()))
+                return Complex(self.scope, found.dtype, found.shape, pair=pair)
             return Tensor(self.scope.constant(found.detach()), found.dtype, tuple(found.shape))
         return found
 
@@ -185,7 +219,7 @@ class Lowering:
         made, found, numbers = {}, [], {}
         for node in outputs if isinstance(outputs, (list, tuple)) else [outputs]:
             item = self.environment[node] if isinstance(node, torch.fx.Node) else node
-            if isinstance(item, _Input):
+            if isinstance(item, (_Input, _ComplexInput)):
                 found.append(("given", item.number))
             elif isinstance(item, Tensor):
                 if node not in numbers:
@@ -198,6 +232,9 @@ class Lowering:
 
     def _ordered(self, node, item, made):
         """Adds an output in the order of the axes that its memory has in PyTorch; returns the order in which PyTorch reads them, or None."""
+        if isinstance(item, Complex):
+            made[f"out{len(made)}"] = item.pair
+            return "complex"
         order = memory_order(node.meta["val"])
         if order is None:
             made[f"out{len(made)}"] = item.value
