@@ -136,7 +136,9 @@ class Lowering:
         return Tensor(value, fake.dtype, tuple(fake.shape))
 
     def _call(self, node):
-        fake = node.meta.get("val")
+        if "val" not in node.meta:
+            raise Refused("PyTorch has traced no result")
+        fake = node.meta["val"]
         if isinstance(fake, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)):
             return fake  # PyTorch computes numbers
         if node.target is torch.ops.aten.sym_size.int:
