@@ -18,6 +18,11 @@ packages: ## install missing system packages (Debian; uses sudo unless run by ro
 .venv-zoo/base.stamp: scripts/venv.sh scripts/requirements-zoo.txt | packages
 	@scripts/venv.sh .venv-zoo scripts/requirements-zoo.txt && touch $@
 
+.venv-compile/base.stamp: scripts/venv.sh scripts/requirements-compile.txt .venv-zoo/base.stamp
+	@scripts/venv.sh .venv-compile scripts/requirements-compile.txt --no-deps
+	@cd .venv-compile/lib/python3* && echo "$(CURDIR)/.venv-zoo/lib/$${PWD##*/}/site-packages" >site-packages/zoo.pth
+	@touch $@
+
 .venv-breadth/base.stamp: scripts/venv.sh scripts/requirements-breadth.txt | packages
 	@scripts/venv.sh .venv-breadth scripts/requirements-breadth.txt && touch $@
 
@@ -52,7 +57,7 @@ test: ## run all suites; the totals say what did not run and why (TEST_SHARE=all
 	@$(MAKE) --no-print-directory -j 3 BUILD=$(BUILD) setup
 	@scripts/test.sh $(BUILD)
 
-setup: build packages-test .venv-zoo/base.stamp .venv-jax/base.stamp .venv-tensorflow/base.stamp .venv-classic/base.stamp $(MXNETS) $(TVM_FFIS) ## install everything that the tests need
+setup: build packages-test .venv-zoo/base.stamp .venv-compile/base.stamp .venv-jax/base.stamp .venv-tensorflow/base.stamp .venv-classic/base.stamp $(MXNETS) $(TVM_FFIS) ## install everything that the tests need
 
 packages-test: packages
 	@scripts/packages.sh test
@@ -65,6 +70,12 @@ test-mxnet: build .venv-zoo/base.stamp $(MXNETS) ## test MXNet's libraries and m
 
 test-tvm-ffi: build $(TVM_FFIS) ## test libraries of tvm-ffi's functions in Tenon, and ours in tvm-ffi (TVM_FFI_CALLS=1000000 makes that many calls)
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) tvm-ffi
+
+test-torch-compile: build .venv-zoo/base.stamp ## test torch.compile(backend="tenon") beside eager PyTorch, and all of OpInfo's samples (an hour)
+	@scripts/packages.sh test && OPINFO_SHARE= scripts/test.sh $(BUILD) torch-compile
+
+test-compile-models: build .venv-compile/base.stamp ## test models of transformers, timm and others under torch.compile
+	@scripts/packages.sh test && scripts/test.sh $(BUILD) compile-models
 
 test-jax: build .venv-zoo/base.stamp .venv-jax/base.stamp ## test operators as functions of JAX
 	@scripts/packages.sh test && scripts/test.sh $(BUILD) jax
@@ -190,6 +201,7 @@ support: build .venv-zoo/base.stamp ## write docs/support.md, what each built-in
 	@$(PYTHON) scripts/onnxruntime_operators.py $(BUILD)
 	@$(PYTHON) scripts/tensorflow_operators.py $(BUILD)
 	@PYTHONPATH=$(BUILD)/python .venv-zoo/bin/python scripts/torch_operators.py
+	@PYTHONPATH=$(BUILD)/python .venv-zoo/bin/python scripts/torch_compile_operators.py
 
 abi-update: build ## update abi/ after an addition to the headers; refuses a change that breaks the contract
 	@$(PYTHON) abi/update.py update $(BUILD)

@@ -1344,10 +1344,13 @@ FIELD(tenon_torch_backend_t, wrap, 24, 8, void *(*)(tenon_tensor_t *, const char
 FIELD(tenon_torch_backend_t, stream, 32, 8, tenon_stream_t *(*)(int32_t, const char **));
 FUNCTION_IS(tenon_torch_backend, tenon_status_t (const tenon_torch_backend_t *, const char **));
 FUNCTION_IS(tenon_torch_device, tenon_status_t (const char *, const char *, const char **));
+FUNCTION_IS(tenon_torch_executable_add, int64_t (tenon_executable_t *));
+FUNCTION_IS(tenon_torch_executable_remove, void (int64_t));
 FUNCTION_IS(tenon_torch_load, tenon_status_t (const char *, const char **));
 FUNCTION_IS(tenon_torch_model, tenon_status_t (const char *, const char *, const char **));
 FUNCTION_IS(tenon_torch_register, tenon_status_t (const char *, uint32_t, char **, const char **));
 FUNCTION_IS(tenon_torch_release, void (char *));
+FUNCTION_IS(tenon_torch_threads, const tenon_thread_pool_t *(void));
 
 /* tvm_ffi.h */
 SIZE(tenon_tvm_ffi_function_t, 72);

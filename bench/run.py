@@ -14,9 +14,10 @@ import time
 import readme
 import report
 
-NAMES = ("calls", "autograd", "trace", "load", "isolated", "build", "scaffold", "check", "memory", "compile", "artifact", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "torch_device", "models", "quantised", "parallel", "regions", "device_regions", "rewrites", "training", "contention", "trees", "nodes", "small", "onnxruntime_ops", "tvm_ffi_calls")
+NAMES = ("calls", "autograd", "trace", "load", "isolated", "build", "scaffold", "check", "memory", "compile", "artifact", "devices", "opencl", "transfers", "gemm", "python", "pytorch", "torch_compile", "torch_device", "models", "quantised", "parallel", "regions", "device_regions", "rewrites", "training", "contention", "trees", "nodes", "small", "onnxruntime_ops", "tvm_ffi_calls")
 NAMED = ("mxnet", "mxnet_export", "views")  # run only when named: two need MXNet's virtual environment, one compares ways of running views
 VENVS = {name: ".venv-zoo" for name in ("python", "pytorch", "torch_device", "training")}  # these need PyTorch
+VENVS["torch_compile"] = ".venv-compile"
 VENVS["tvm_ffi_calls"] = ".venv-tvm-ffi-0.1.15"
 
 

@@ -21,7 +21,7 @@ export TENON_BUILD=$PWD/$build
 export TENON_CACHE=${TENON_CACHE:-$PWD/$build/cache} # not the cache in the home folder
 # The suites in the order in which they start: the longest first.
 suites=(
-  sanitize fuzz wheel torch torch-device tensorflow-device mxnet onnxruntime tvm-ffi jax tensorflow stablehlo contrib unit devices models onnx guides python layers format style docs header dispatch
+  sanitize fuzz wheel torch torch-compile compile-models torch-device tensorflow-device mxnet onnxruntime tvm-ffi jax tensorflow stablehlo contrib unit devices models onnx guides python layers format style docs header dispatch
   autograd artifacts trust install command regions errors examples search offload cuda abi new isolation debug failures mutations check
 )
 declare -A about=(
@@ -29,6 +29,8 @@ declare -A about=(
   [fuzz]="20 s of each fuzz target"
   [wheel]="the wheel in clean environments"
   [torch]="operators as PyTorch's own"
+  [torch-compile]="graphs of PyTorch as graphs of Tenon (torch.compile), exported programs and TorchScript, beside eager PyTorch"
+  [compile-models]="models under torch.compile with the backend tenon"
   [torch-device]="a device as PyTorch's own"
   [tensorflow-device]="a device as TensorFlow's own"
   [jax]="operators as functions of JAX"
@@ -174,6 +176,17 @@ run_torch() { # torch_deploy_test.py runs its programs without Python
   lacks_python_package && return
   lacks_zoo_python && return
   run_parts torch $zoo_python tests/adapters/torch{,_autograd_node,_model,_device,_deploy}_test.py
+}
+run_torch-compile() {
+  lacks_python_package && return
+  lacks_zoo_python && return
+  run_parts torch-compile $zoo_python tests/adapters/torch_compile_test.py
+}
+run_compile-models() { # a run of all suites takes a share of the models
+  lacks_python_package && return
+  [ -x .venv-compile/bin/python ] || { skip_suite ".venv-compile is missing (make test makes it)" && return; }
+  [ -n "$only" ] || export COMPILE_SHARE=${COMPILE_SHARE-commit}
+  .venv-compile/bin/python tests/acceptance/compile_models_test.py
 }
 run_torch-device() {
   lacks_python_package && return

@@ -1,9 +1,12 @@
 /* Models that Tenon compiles, as one PyTorch operator: tenon::run, and its gradient
  * tenon::_run_vjp, which repeats the run with Tenon's tape on and goes back. A compiled model stays
- * in the list until the process ends. */
+ * in the list until the process ends. tenon::_run_compiled runs a graph that the caller has
+ * compiled. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <tenon/torch.h>
 
 #include "frame.h"
 
@@ -228,37 +231,105 @@ static void run_model_gradient(frame_t *f, torch_value_t *stack, torch_value_t *
   if (made) (void)frame_gradients(f, leaves, made, v[WANTED].count, back, out);
 }
 
+/* Compiled graphs by their numbers, for tenon::_run_compiled; a free number has NULL. */
+static tenon_executable_t **compiled;
+static int64_t compiled_capacity;
+
+/* Returns a free number, or -1 if memory runs out. The caller holds the lock. */
+static int64_t free_number(void) {
+  int64_t at = 0;
+  while (at < compiled_capacity && compiled[at])
+    at++;
+  if (at < compiled_capacity) return at;
+  const int64_t more = compiled_capacity ? 2 * compiled_capacity : 16;
+  tenon_executable_t **grown = realloc(compiled, (size_t)more * sizeof *grown);
+  if (!grown) return -1;
+  memset(grown + compiled_capacity, 0, (size_t)(more - compiled_capacity) * sizeof *grown);
+  compiled = grown;
+  compiled_capacity = more;
+  return at;
+}
+
+int64_t tenon_torch_executable_add(tenon_executable_t *executable) {
+  torch_lock();
+  const int64_t number = free_number();
+  if (number >= 0) {
+    tenon_executable_retain(executable);
+    compiled[number] = executable;
+  }
+  torch_unlock();
+  return number;
+}
+
+/* Returns the compiled graph with this number, with a reference; NULL if there is none. */
+static tenon_executable_t *take_compiled(int64_t number, bool is_removed) {
+  torch_lock();
+  tenon_executable_t *found = number >= 0 && number < compiled_capacity ? compiled[number] : NULL;
+  if (found && !is_removed) tenon_executable_retain(found);
+  if (found && is_removed) compiled[number] = NULL;
+  torch_unlock();
+  return found;
+}
+
+void tenon_torch_executable_remove(int64_t number) {
+  tenon_executable_release(take_compiled(number, true));
+}
+
+static void run_compiled(frame_t *f, torch_value_t *stack, torch_value_t *out) {
+  size_t count;
+  const tenon_value_t *v = f->values;
+  if (!frame_arguments(f, stack)) return;
+  tenon_executable_t *executable = take_compiled(v[1].as.i, false);
+  if (!executable) {
+    frame_fail(f, "executable: ", "no compiled graph has this number");
+    return;
+  }
+  tenon_tensor_t **outputs = outputs_of(f, executable, v, "the compiled graph", &count);
+  if (outputs && frame_bring(f, outputs, count, NULL))
+    (void)frame_list(f, outputs, count, false, out);
+  tenon_executable_release(executable);
+}
+
 #define INPUT(i, called)                                                                           \
   { .role = TENON_ARGUMENT_INPUT, .kind = TENON_KIND_TENSORS, .index = i, .name = called }
 #define ATTR(i, type, called)                                                                      \
   { .role = TENON_ARGUMENT_ATTR, .kind = TENON_KIND_##type, .index = i, .name = called }
 
-const operator_t *model_operator(bool is_gradient) {
+const operator_t *model_operator(int form) {
   static tenon_argument_t of_run[] = {INPUT(0, "inputs"), ATTR(0, STR, "model"),
                                       ATTR(1, STR, "device")};
   static tenon_argument_t of_vjp[] = {INPUT(0, "inputs"),     INPUT(1, "grads"),
                                       ATTR(0, INTS, "given"), ATTR(1, INTS, "wanted"),
                                       ATTR(2, STR, "model"),  ATTR(3, STR, "device")};
-  static const operator_t run = {.run = run_model,
-                                 .name = "tenon::run",
-                                 .argument_count = 3,
-                                 .input_count = 1,
-                                 .attr_count = 2,
-                                 .arguments = of_run};
-  static const operator_t vjp = {.run = run_model_gradient,
-                                 .name =
-                                     "tenon::run", /* messages name the operator that users call */
-                                 .argument_count = 6,
-                                 .input_count = 2,
-                                 .attr_count = 4,
-                                 .arguments = of_vjp,
-                                 .is_gradient = true};
-  return is_gradient ? &vjp : &run;
+  static tenon_argument_t of_compiled[] = {INPUT(0, "inputs"), ATTR(0, INT, "executable")};
+  static const operator_t forms[MODEL_FORMS] = {
+      [MODEL_RUN] = {.run = run_model,
+                     .name = "tenon::run",
+                     .argument_count = 3,
+                     .input_count = 1,
+                     .attr_count = 2,
+                     .arguments = of_run},
+      [MODEL_VJP] = {.run = run_model_gradient,
+                     .name = "tenon::run", /* messages name the operator that users call */
+                     .argument_count = 6,
+                     .input_count = 2,
+                     .attr_count = 4,
+                     .arguments = of_vjp,
+                     .is_gradient = true},
+      [MODEL_COMPILED] = {.run = run_compiled,
+                          .name = "tenon::_run_compiled",
+                          .argument_count = 2,
+                          .input_count = 1,
+                          .attr_count = 1,
+                          .arguments = of_compiled}};
+  return &forms[form];
 }
 
-const char *model_schema(bool is_gradient) {
-  return is_gradient
-             ? "_run_vjp(Tensor[] inputs, Tensor[] grads, int[] given, int[] wanted, *, str "
-               "model, str device='cpu') -> Tensor[]"
-             : "run(Tensor[] inputs, *, str model, str device='cpu') -> Tensor[]";
+const char *model_schema(int form) {
+  static const char *const schemas[MODEL_FORMS] = {
+      [MODEL_RUN] = "run(Tensor[] inputs, *, str model, str device='cpu') -> Tensor[]",
+      [MODEL_VJP] = "_run_vjp(Tensor[] inputs, Tensor[] grads, int[] given, int[] wanted, *, str "
+                    "model, str device='cpu') -> Tensor[]",
+      [MODEL_COMPILED] = "_run_compiled(Tensor[] inputs, *, int executable) -> Tensor[]"};
+  return schemas[form];
 }

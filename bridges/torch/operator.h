@@ -59,9 +59,15 @@ void operator_choose(const operator_t *self, torch_value_t *stack, uint64_t argu
                      uint64_t results);
 /* The number of PyTorch's dispatch key for autograd, which differs between releases. */
 extern uint16_t operator_autograd_key;
-/* The operator that runs models, and its gradient (model.c). */
-const operator_t *model_operator(bool is_gradient);
-const char *model_schema(bool is_gradient);
+/* The operators that run models (model.c): a file, its gradient, and a graph that is compiled. */
+enum {
+  MODEL_RUN,
+  MODEL_VJP,
+  MODEL_COMPILED,
+  MODEL_FORMS,
+};
+const operator_t *model_operator(int form);
+const char *model_schema(int form);
 /* Compiles a model for a device, unless it is compiled already. After a failure `why` has the
  * reason. */
 tenon_status_t model_compile(const char *path, const char *device, char *why, size_t capacity);

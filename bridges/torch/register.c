@@ -223,7 +223,7 @@ static tenon_status_t add_all(registration_t *r, const char *library) {
 
 /* Registers the operators for models, in a namespace that belongs to no library. */
 static tenon_status_t add_models(registration_t *r) {
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < MODEL_FORMS; i++) {
     const operator_t *self = model_operator(i);
     const char *schema = model_schema(i);
     if ((define_schema(r->definitions, self, schema) &&

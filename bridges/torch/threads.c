@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 
+#include <tenon/torch.h>
+
 #include "shim.h"
 
 typedef struct help_t {
@@ -12,10 +14,12 @@ typedef struct help_t {
   void *argument;
 } help_t;
 
+static bool is_forked;
+
 static int32_t count_threads(void *state) {
   uint32_t count;
   (void)state;
-  return torch.torch_get_num_threads(&count) ? 1 : (int32_t)count;
+  return is_forked || torch.torch_get_num_threads(&count) ? 1 : (int32_t)count;
 }
 
 static void help_each(int64_t begin, int64_t end, void *context) {
@@ -32,17 +36,24 @@ static void lend(void *state, int32_t helpers, void (*help)(void *argument), voi
 }
 
 static const tenon_thread_pool_t pool = {sizeof pool, count_threads, lend, NULL};
-static bool is_forked;
-
 static void note_fork(void) { is_forked = true; }
 
 void threads_watch_forks(void) { (void)pthread_atfork(NULL, NULL, note_fork); }
 
+static bool has_threads(void) { return torch.torch_get_num_threads && torch.torch_parallel_for; }
+
 const tenon_thread_pool_t *threads_enter(void) {
   const tenon_thread_pool_t *before = tenon_thread_pool_get(0);
-  if (torch.torch_get_num_threads && torch.torch_parallel_for && !is_forked)
-    (void)tenon_thread_pool_set(&pool, 0);
+  if (has_threads() && !is_forked) (void)tenon_thread_pool_set(&pool, 0);
   return before;
+}
+
+const tenon_thread_pool_t *tenon_torch_threads(void) {
+  char error[700];
+  torch_lock();
+  const bool is_open = torch_open(error, sizeof error);
+  torch_unlock();
+  return is_open && has_threads() ? &pool : NULL;
 }
 
 void threads_leave(const tenon_thread_pool_t *before) { (void)tenon_thread_pool_set(before, 0); }

@@ -99,6 +99,23 @@ TENON_API void tenon_torch_release(char *report);
 TENON_API tenon_status_t tenon_torch_model(const char *path, const char *device,
                                            const char **out_error);
 
+/* Gives a compiled graph a number, by which PyTorch runs it as the operator
+ * tenon::_run_compiled(Tensor[] inputs, *, int executable) -> Tensor[] on the device of its inputs.
+ *
+ * Returns: the number, or -1 if memory runs out.
+ * Ownership: holds a reference to the graph until tenon_torch_executable_remove.
+ * Threads: any. */
+TENON_API int64_t tenon_torch_executable_add(tenon_executable_t *executable);
+TENON_API void tenon_torch_executable_remove(int64_t number);
+
+/* Returns PyTorch's threads, for tenon_thread_pool_set: calls of Tenon between PyTorch's own calls
+ * then use the same threads, as many as torch.set_num_threads says.  In the child of a fork, where
+ * PyTorch's threads do not exist, a loop runs on the thread that begins it.
+ *
+ * Returns: NULL if the process has no PyTorch, or one without the function torch_parallel_for.
+ * Ownership: valid until the process ends. */
+TENON_API const tenon_thread_pool_t *tenon_torch_threads(void);
+
 #ifdef __cplusplus
 }
 #endif

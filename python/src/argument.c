@@ -240,7 +240,9 @@ bool argument_set(argument_t *argument, PyObject *object, int flags, const tenon
   if (type == numpy_type) return array_set(argument, object, flags, op, name, origin);
   if ((table = exchange_of(type))) {
     note_origin(origin, FAMILY_EXCHANGE, object, table);
-    if (!exchange_check(&object, flags & ARGUMENT_WRITTEN, op, name)) return false;
+    const bool is_good =
+        flags & ARGUMENT_CHECKED || exchange_check(&object, flags & ARGUMENT_WRITTEN, op, name);
+    if (!is_good) return false;
     if (object != argument->object) {
       bool is_set = dlpack_import(object, &argument->tensor);
       Py_DECREF(object);

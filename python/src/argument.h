@@ -29,6 +29,8 @@ typedef struct argument_t { /* a tensor argument; it lives no longer than the ca
 enum {
   ARGUMENT_KEPT = 1,    /* the call may keep the tensor, so it must not be on the stack */
   ARGUMENT_WRITTEN = 2, /* the call writes to the memory */
+  /* The caller knows that a PyTorch tensor needs no gradient here, and is not stored negated. */
+  ARGUMENT_CHECKED = 4,
 };
 /* Sets argument->tensor from an object. A Python number becomes a tensor without axes that has the
  * dtype of `like`. Messages name `op` and `name`. */

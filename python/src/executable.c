@@ -202,11 +202,11 @@ static tenon_tensor_t *list_from(PyObject *object, const char *name, origin_t *o
   return list;
 }
 
-/* Sets the argument of an input of the graph. */
-static bool port_set(argument_t *argument, PyObject *given, const tenon_port_t *port,
+/* Sets the argument of an input of the graph. flags: ARGUMENT_CHECKED, or 0. */
+static bool port_set(argument_t *argument, PyObject *given, const tenon_port_t *port, int flags,
                      origin_t *origin) {
   if (tenon_dtype_id(port->dtype) != TENON_LIST)
-    return argument_set(argument, given, ARGUMENT_KEPT, NULL, "graph", port->name, origin);
+    return argument_set(argument, given, flags | ARGUMENT_KEPT, NULL, "graph", port->name, origin);
   argument->tensor = list_from(given, port->name, origin);
   argument->object = given;
   argument->is_reference = true;
@@ -288,6 +288,8 @@ typedef struct run_t { /* the memory of one run */
   int32_t input_count;
   int32_t output_count;
   int32_t set;
+  int flags;                       /* ARGUMENT_CHECKED, or 0 */
+  const tenon_thread_pool_t *pool; /* whose threads help; NULL: those that the thread uses */
 } run_t;
 
 static PyObject *run_executable(PyObject *self, run_t *r, PyObject *arguments, PyObject *named) {
@@ -304,7 +306,7 @@ static PyObject *run_executable(PyObject *self, run_t *r, PyObject *arguments, P
     PyObject *given = given_for(&port, r->set, arguments, named, &used);
     argument_t *argument = &r->arguments[r->set];
     if (!given && named) check_names(graph, r->input_count, named);
-    if (!given || !port_set(argument, given, &port, &origin)) return NULL;
+    if (!given || !port_set(argument, given, &port, r->flags, &origin)) return NULL;
     r->inputs[r->set] = argument->tensor;
   }
   if (named && used != PyDict_Size(named)) {
@@ -314,7 +316,10 @@ static PyObject *run_executable(PyObject *self, run_t *r, PyObject *arguments, P
   tenon_profile_t *profile = profile_current();
   unlocked_t unlocked;
   unlocked_begin(&unlocked);
+  const tenon_thread_pool_t *before = tenon_thread_pool_get(0);
+  if (r->pool) (void)tenon_thread_pool_set(r->pool, 0);
   status = tenon_executable_run(executable_of(self), r->inputs, r->outputs, profile);
+  if (r->pool) (void)tenon_thread_pool_set(before, 0);
   if (!unlocked_end(&unlocked) && status == TENON_OK) {
     for (int32_t i = 0; i < r->output_count; i++)
       tenon_tensor_release(r->outputs[i]);
@@ -324,10 +329,13 @@ static PyObject *run_executable(PyObject *self, run_t *r, PyObject *arguments, P
                             : raise_status(status);
 }
 
-static PyObject *executable_call(PyObject *self, PyObject *arguments, PyObject *named) {
+static PyObject *run_with(PyObject *self, PyObject *arguments, PyObject *named, int flags,
+                          const tenon_thread_pool_t *pool) {
   const tenon_graph_t *graph = tenon_executable_graph(executable_of(self));
   run_t r = {.input_count = tenon_graph_input_count(graph),
-             .output_count = tenon_graph_output_count(graph)};
+             .output_count = tenon_graph_output_count(graph),
+             .flags = flags,
+             .pool = pool};
   r.arguments = (argument_t *)malloc(((size_t)r.input_count + 1) * sizeof *r.arguments);
   r.inputs = (tenon_tensor_t **)calloc((size_t)r.input_count + 1, sizeof *r.inputs);
   r.outputs = (tenon_tensor_t **)calloc((size_t)r.output_count + 1, sizeof *r.outputs);
@@ -341,12 +349,33 @@ static PyObject *executable_call(PyObject *self, PyObject *arguments, PyObject *
   return result;
 }
 
+static PyObject *executable_call(PyObject *self, PyObject *arguments, PyObject *named) {
+  return run_with(self, arguments, named, 0, NULL);
+}
+
+/* The method _run, by which tenon.torch.compiler runs graphs: a tuple of inputs, and the address of
+ * a tenon_thread_pool_t or 0. */
+static PyObject *executable_run(PyObject *self, PyObject *arguments) {
+  PyObject *inputs;
+  unsigned long long pool;
+  if (!PyArg_ParseTuple(arguments, "O!K", &PyTuple_Type, &inputs, &pool)) return NULL;
+  return run_with(self, inputs, NULL, ARGUMENT_CHECKED,
+                  (const tenon_thread_pool_t *)(uintptr_t)pool);
+}
+
 static PyMethodDef executable_methods[] = {
+    {"_run", executable_run, METH_VARARGS, NULL},
     {"dump", executable_dump, METH_O,
      "dump(what)\n--\n\nReturns a description as text. what: \"graph\" (after rewriting), "
      "\"shapes\", \"rewrites\", \"claims\", \"placement\" or \"plan\"."},
     {NULL, NULL, 0, NULL}};
+static PyObject *get_address(PyObject *self, void *unused) {
+  (void)unused;
+  return PyLong_FromVoidPtr((void *)executable_of(self));
+}
+
 static PyGetSetDef executable_properties[] = {
+    {"_address", get_address, NULL, "The address of the tenon_executable_t.", NULL},
     {"graph", get_graph, NULL, "The graph that it was compiled from.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot executable_slots[] = {{Py_tp_dealloc, (void *)executable_delete},

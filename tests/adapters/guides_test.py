@@ -18,7 +18,7 @@ import totals
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
 GUIDES = os.path.join(ROOT, "docs", "guides")
-NAMES = "first-operator-from-python", "from-torch-library", "from-cpp-extension", "from-an-onnxruntime-custom-op", "from-mxnet", "one-file-for-a-model", "from-an-xla-ffi-handler", "from-a-tensorflow-operator", "device-in-pytorch", "tvm-ffi-and-tenon"
+NAMES = "first-operator-from-python", "from-torch-library", "from-cpp-extension", "from-an-onnxruntime-custom-op", "from-mxnet", "one-file-for-a-model", "compile-a-model-with-your-operator", "from-an-xla-ffi-handler", "from-a-tensorflow-operator", "device-in-pytorch", "tvm-ffi-and-tenon"
 ENVIRONMENTS = {"from-an-onnxruntime-custom-op": ".venv", "from-an-xla-ffi-handler": ".venv-jax", "from-a-tensorflow-operator": ".venv-tensorflow", "tvm-ffi-and-tenon": ".venv-tvm-ffi-0.1.15"}  # of guides that .venv-zoo cannot follow
 CHECKER = doctest.OutputChecker()
 
@@ -170,6 +170,9 @@ class Guides(unittest.TestCase):
 
     def test_one_file_for_a_model(self):
         self.follow("one-file-for-a-model")
+
+    def test_compile_a_model_with_your_operator(self):
+        self.follow("compile-a-model-with-your-operator")
 
     def test_from_an_xla_ffi_handler(self):
         self.follow("from-an-xla-ffi-handler")

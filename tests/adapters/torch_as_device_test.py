@@ -445,6 +445,36 @@ class Errors(unittest.TestCase):
     def test_a_backend_that_does_not_exist_is_named(self):
         run('expect("nonesuch", lambda: td.enable("nonesuch"))')
 
+    def test_torch_compile_runs_whole_graphs_on_the_device(self):
+        run("""
+            from torch import nn
+            td.enable("sim")
+            def made():
+                torch.manual_seed(0)
+                return nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3))
+            net, twin = made(), made().to("sim")
+            reports = []
+            for n in (4, 5, 7):
+                x = torch.randn(n, 6)
+                with torch.no_grad(), td.strict():
+                    found = tenon.torch.explain(twin, x.to("sim")) if n == 4 else compiled(x.to("sim"))
+                if n == 4:
+                    assert [(g.kind, g.parts, g.handed_back) for g in found.graphs] == [("inference", 1, [])], found
+                    found, compiled = found.result, torch.compile(twin, backend="tenon", dynamic=True)
+                assert found.device.type == "sim"
+                torch.testing.assert_close(found.cpu(), net(x).detach())
+            loss = net(x).square().mean()
+            loss.backward()
+            with td.strict():
+                made_loss = compiled(x.to("sim")).square().mean()
+                made_loss.backward()
+            torch.testing.assert_close(made_loss.detach().cpu(), loss.detach())
+            for p, q in zip(net.parameters(), twin.parameters()):
+                torch.testing.assert_close(q.grad.cpu(), p.grad)
+            mixed = tenon.torch.explain(lambda a, b: (a * 2).cpu() + b, torch.ones(3).to("sim"), torch.ones(3))
+            assert mixed.result.tolist() == [3, 3, 3] and "it has tensors on" in str(mixed), mixed
+        """)
+
     def test_a_missing_compiler_says_what_to_install(self):
         run("""expect("needs a C++ compiler once", lambda: td.enable("sim"))
 expect("apt install g++", lambda: td.enable("sim"))""", CXX="/nonexistent/c++", TENON_CACHE=os.path.join(FOLDER, "empty"))

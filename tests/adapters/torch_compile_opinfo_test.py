@@ -167,17 +167,10 @@ class Worker:
         from tenon.torch import compiler
         warnings.simplefilter("ignore")
         self.torch, self.compiler, self.aot_function = torch, compiler, aot_function
-        self.refused, self.graphs = {}, 0
-        compiler.reports.append(self._note)
+        self.explanation = compiler.Explanation()
         from torch.testing._internal.common_methods_invocations import op_db
         self.operators = {op.full_name: op for op in op_db}
         torch._dynamo.config.suppress_errors = False
-
-    def _note(self, module, refused):
-        self.graphs += 1
-        for node, reason in refused.items():
-            self.refused.setdefault(str(node.target), reason)
-
 
     def traced(self, sample, compile_graph, decompositions):
         return self.aot_function(sample, fw_compiler=compile_graph, bw_compiler=compile_graph, inference_compiler=compile_graph,
@@ -205,14 +198,15 @@ class Worker:
             finally:
                 torch.set_default_dtype(torch.float32)
             return results[0] + [g for g in results[1]]
-        self.refused, self.graphs = {}, 0
+        self.explanation.graphs.clear()
         try:
             if through_dynamo:
                 torch._dynamo.reset()
                 function = torch.compile(sample, backend="tenon")
             else:
-                function = self.traced(sample, self.compiler.compile_graph, self.compiler.decompositions())
-            found = computed(torch, function, sample.fresh(), differentiate)
+                function = self.traced(sample, self.compiler.graphs.compile_graph, self.compiler.decompositions())
+            with self.compiler.recording(self.explanation):
+                found = computed(torch, function, sample.fresh(), differentiate)
             differs = same(torch, sample, found, expected, precise)
             if differs:  # the first call compiles, and may draw random numbers
                 differs = same(torch, sample, computed(torch, function, sample.fresh(), differentiate), expected, precise)
@@ -221,7 +215,7 @@ class Worker:
             return "skipped", str(reason)
         except Exception as error:
             kind, differs = "failed", f"{type(error).__name__}: {error}"
-        refused = dict(self.refused)
+        refused = {item.operator: item.reason for graph in self.explanation.graphs for item in graph.handed_back}
         if differs:
             try:
                 function = self.traced(sample, lambda module, inputs: module.forward, {})

@@ -19,6 +19,7 @@ from .._library import Library, adapter
 from . import batching, device, fakes, gradients, models, node, onnx, precision, writes
 
 _names = {}  # namespace: {name: (PyTorch's name for it, why it was left out or "")}
+_backends = {"cuda": "cuda"}  # PyTorch's device types that are Tenon's backends; device._enabled is not among them
 _libraries = []  # torch.library.Library objects: their registrations end when they are deleted
 
 
@@ -30,6 +31,9 @@ def _bridge():
         library.tenon_torch_device.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]
         library.tenon_torch_backend.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)]
         library.tenon_torch_model.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]
+        library.tenon_torch_threads.restype = ctypes.c_void_p
+        library.tenon_torch_executable_add.argtypes, library.tenon_torch_executable_add.restype = [ctypes.c_void_p], ctypes.c_int64
+        library.tenon_torch_executable_remove.argtypes, library.tenon_torch_executable_remove.restype = [ctypes.c_int64], None
         _bridge.library = library
     return _bridge.library
 
@@ -91,6 +95,7 @@ def _declare_device(type, backend):
         type = "privateuseone"
     if _bridge().tenon_torch_device(type.encode(), backend.encode(), ctypes.byref(error)):
         raise _core.Error(error.value.decode())
+    _backends[type] = backend
 
 
 def _own_device(table):
@@ -110,6 +115,38 @@ def load(path, device="cpu"):
     """
     models.register(_bridge())
     return models.Model(os.fspath(path), device, _bridge())
+
+
+def compile(program, inputs=None, *, kwargs=None, device="cpu"):
+    """Compiles a whole program of PyTorch, which then runs in Tenon alone.
+
+        exported = torch.export.export(model, (x,))
+        model = tenon.torch.compile(exported)
+        y = model(x)
+        model.save("model.tenon")          # for C programs, and for tenon run
+
+    program: what torch.export.export returned, a scripted or traced module of TorchScript, or the path of a file with either (.pt2, .pt).
+    inputs, kwargs: an example of the arguments; only for TorchScript, which states no shapes.
+    device: the device that runs the program, such as "cpu" or "opencl:0".
+
+    Parameters and buffers become constants of the graph.  Returns a callable that takes the arguments of the program.
+    Raises tenon.UnimplementedError, which names each node that Tenon cannot run, with its line in the model.
+    """
+    from .compiler import exported  # torch._dynamo takes a second to import
+    return exported.compile_program(program, inputs, kwargs=kwargs, device=device)
+
+
+def explain(model, /, *inputs, **named):
+    """Compiles a model as torch.compile(model, backend="tenon") does, calls it once, and says what became of it.
+
+        print(tenon.torch.explain(model, x))
+
+    Returns an object that prints the number of graphs, which operators PyTorch runs in them and why, and the graph breaks, each with the line of the
+    model that it comes from.  Its attributes are graphs, breaks, and result, which is what the model returned.  Compiled models are forgotten
+    (torch._dynamo.reset), so that the model is compiled anew.
+    """
+    from . import compiler  # torch._dynamo takes a second to import
+    return compiler.explain(model, *inputs, **named)
 
 
 def onnx_functions(library):

@@ -1,6 +1,7 @@
 """A node of PyTorch's graph on its way into a Tenon graph, and the table of the functions that lower each operator."""
 import functools
 import operator
+import threading
 
 import numpy as np
 import sympy
@@ -10,8 +11,24 @@ from ... import graph as graphs
 from ..dtypes import NAMES
 
 ROWS = {}  # {overload: function}
-core = graphs.ops.core
 aten, prims = torch.ops.aten, torch.ops.prims
+current = threading.local()  # name: of the node of PyTorch's graph that is being lowered
+
+
+class _Operators:
+    """The operators of a namespace of Tenon.  The nodes that they add have the name of PyTorch's node, so that errors of a run lead back to it."""
+
+    def __init__(self, operators):
+        self._operators, self._known = operators, {}
+
+    def __getattr__(self, name):
+        if name not in self._known:
+            op = getattr(self._operators, name)
+            self._known[name] = lambda *arguments, **named: op(*arguments, name=current.name, **named)
+        return self._known[name]
+
+
+core = _Operators(graphs.ops.core)
 
 
 class Refused(Exception):
@@ -101,10 +118,11 @@ class Call:
 
     node: the node.  result: what PyTorch has traced for its result: a fake tensor, or a tuple of them.
     scope: the graph to which nodes are added.
+    subgraph: a function that lowers a GraphModule to a graph of its own.
     """
 
-    def __init__(self, node, scope):
-        self.node, self.scope = node, scope
+    def __init__(self, node, scope, subgraph):
+        self.node, self.scope, self.subgraph = node, scope, subgraph
         self.result = node.meta["val"]
         self.dtype = getattr(self.result, "dtype", None)
         self.shape = getattr(self.result, "shape", None)

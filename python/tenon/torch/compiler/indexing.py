@@ -168,7 +168,7 @@ def index(c, x, indices):
     if len(found) == 1:
         axis, at = found[0]
         return core.gather(x.value, c.value(at, torch.int64), axis=axis)
-    if 0 in c.shape:
+    if any(isinstance(e, int) and e == 0 for e in c.shape):
         return c.filled(0)
     value, _ = _in_front(x, axes)
     positions, shape = _positions(c, found)

@@ -1,11 +1,17 @@
 """Lowers a graph of PyTorch to a Tenon graph, node by node."""
+import operator
+
 import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ... import _core
 from ..dtypes import NAMES
-from . import complexes, indexing, normalisations, own, pointwise, products, reductions, shapes, special, windows  # noqa: F401 - they fill the table
-from .calls import ROWS, Call, Refused, Scope, Tensor, core
+from . import complexes, control, indexing, normalisations, own, pointwise, products, reductions, shapes, special, windows  # noqa: F401 - they fill the table
+from .calls import ROWS, Call, Refused, Scope, Tensor, core, current
 from .complexes import COMPLEX_ROWS, REAL, Complex
+from .devices import device_name
+from .parts import attribute, is_number
+from .report import place_of
 
 complexes.register_parts()
 
@@ -14,13 +20,14 @@ class Lowered:
     """A Tenon graph for a graph of PyTorch.
 
     graph: the Tenon graph; None if it has no output.
+    device: PyTorch's device that it runs on.
     inputs: for each input of the graph the number of the argument that it takes.
     outputs: for each output of PyTorch's graph: ("made", number of the result, order of its axes in memory or None),
-    ("given", number of an argument), or ("none",).
+    ("complex", number of the result with both parts on its last axis), ("given", number of an argument), or ("number", a number or None).
     """
 
-    def __init__(self, graph, inputs, outputs):
-        self.graph, self.inputs, self.outputs = graph, inputs, outputs
+    def __init__(self, graph, device, inputs, outputs):
+        self.graph, self.device, self.inputs, self.outputs = graph, device, inputs, outputs
 
 
 class _Input(Tensor):
@@ -67,22 +74,40 @@ def _walked(argument, function):
 
 
 class Lowering:
-    """The lowering of one graph.  refused: the nodes that cannot be lowered, with the reason; their results are inputs of the graph."""
+    """The lowering of one graph.
 
-    def __init__(self, module):
-        self.module, self.scope, self.environment = module, Scope(), {}
-        self.inputs, self.refused, self.placeholders = [], {}, []
+    refused: the nodes that cannot be lowered, with the reason.
+    inputs: for each input of the Tenon graph the number of the argument that it takes; -1: a result of PyTorch's.
+    """
+
+    def __init__(self, module, constants=None, hand_back=(), names=None):
+        """constants: tensors that take the places of arguments, by their numbers; their memory must not change any more.
+        hand_back: names of operators that PyTorch runs.
+        names: of all outputs.  The graph then has an input for each tensor, and an output for each result, for users of the graph; None: it has what
+        a Program needs."""
+        self.module, self.scope, self.environment, self.symbols = module, Scope(), {}, {}
+        self.constants, self.hand_back, self.names, self.device = constants or {}, hand_back, names, _device_of(module)
+        self.inputs, self.refused, self.placeholders, self.has_checks = [], {}, [], False
 
     # ---- inputs ----
 
     def _declare(self, name, fake, number):
         """Makes an input of the graph from a fake tensor."""
         self._usable(fake)
-        extents = [str(e.node.expr) if isinstance(e, torch.SymInt) and e.node.expr.is_Symbol else None if isinstance(e, torch.SymInt) else int(e) for e in fake.shape]
         self.inputs.append(number)
+        extents = [self._extent(e, f"{name}.{axis}") for axis, e in enumerate(fake.shape)]
         if fake.dtype in REAL:
             return self.scope.builder.input(name, NAMES[REAL[fake.dtype]], [*extents, 2])
         return self.scope.builder.input(name, NAMES[fake.dtype], extents)
+
+    def _extent(self, extent, place):
+        """An extent for the builder: a number, the name of a symbol, or None for what is computed from symbols."""
+        if not isinstance(extent, torch.SymInt):
+            return int(extent)
+        expr = extent.node.expr
+        if not expr.is_Symbol:
+            return None
+        return str(expr) if self.names is None else self.symbols.setdefault(expr, place)
 
     def _add_input(self, node, fake, number):
         made = _input(self.scope, lambda: self._declare(node.name, fake, number), fake, number)
@@ -101,12 +126,23 @@ class Lowering:
     def _placeholder(self, node):
         number, value = len(self.placeholders), node.meta.get("val")
         self.placeholders.append(node)
-        if isinstance(value, torch.Tensor):
+        if number in self.constants:
+            self.environment[node] = self._constant(self.constants[number].detach(), node.name, False)
+        elif isinstance(value, torch.Tensor):
             self._add_input(node, value, number)
+            if self.names is not None:
+                self.environment[node].value  # adds the input
         else:
             self.environment[node] = value
             if isinstance(value, torch.SymInt):
                 self._add_symbol(value, number)
+
+    def _constant(self, tensor, *how):
+        """A tensor as a constant.  how: its name and whether it is copied."""
+        if tensor.dtype in REAL:
+            pair = torch.view_as_real(tensor.resolve_conj())
+            return Complex(self.scope, tensor.dtype, tensor.shape, pair=self.scope.builder.constant(pair, *how))
+        return Tensor(self.scope.builder.constant(tensor, *how), tensor.dtype, tuple(tensor.shape))
 
     def _usable(self, fake):
         if fake.dtype not in NAMES:
@@ -133,41 +169,88 @@ class Lowering:
         extents = value.shape
         if extents is not None and (len(extents) != fake.dim() or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(extents, fake.shape))):
             raise Refused(f"its result would have the shape {extents} instead of {list(fake.shape)}")
+        for axis, extent in enumerate(fake.shape):
+            if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
+                self.scope.origins.setdefault(extent.node.expr, lambda a=axis: core.shape(value, start=a, end=a + 1))
         return Tensor(value, fake.dtype, tuple(fake.shape))
 
+    def _check_devices(self, node):
+        """Refuses nodes that are not on the device of the graph; tensors without axes may be in host memory."""
+        for fake in (t for n in (node, *node.all_input_nodes) for t in _fakes(n)):
+            if fake.device != self.device and (fake.dim() or fake.device.type != "cpu"):
+                raise Refused(f"it has tensors on {fake.device}, and the graph runs on {self.device}")
+        if device_name(self.device) is None:
+            raise Refused(f"Tenon has no device for {self.device}: declare it by tenon.torch.device")
+
+    def _is_certain(self, node):
+        """Whether a check of PyTorch always succeeds: extents are never negative."""
+        condition = getattr(getattr(node.args[0].meta.get("val") if node.args and isinstance(node.args[0], torch.fx.Node) else None, "node", None), "expr", None)
+        return condition is not None and type(condition).__name__ == "GreaterThan" and condition.args[0] in self.scope.origins and condition.args[1] == 0
+
     def _call(self, node):
-        if "val" not in node.meta:
-            raise Refused("PyTorch has traced no result")
-        fake = node.meta["val"]
-        if isinstance(fake, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)):
-            return fake  # PyTorch computes numbers
-        if node.target is torch.ops.aten.sym_size.int:
+        fake = node.meta.get("val")
+        if node.target is operator.getitem:
+            return self.environment[node.args[0]][node.args[1]]
+        if is_number(node):  # PyTorch computes numbers
+            if isinstance(fake, torch.SymInt):
+                self._add_symbol(fake, -1)
             return fake
+        if fake is None:
+            self.has_checks = self.has_checks or not self._is_certain(node)
+            return None
         arguments = _walked(node.args, self.environment.__getitem__)
         named = {k: _walked(v, self.environment.__getitem__) for k, v in node.kwargs.items()}
-        if getattr(node.target, "__name__", "") == "getitem":
-            return arguments[0][arguments[1]]
-        for each in fake if isinstance(fake, (list, tuple)) else [fake]:
-            if isinstance(each, torch.Tensor):
-                self._usable(each)
-        call = Call(node, self.scope)
-        given = _tensors(arguments) + _tensors(list(named.values()))
-        results = [f for f in (fake if isinstance(fake, (list, tuple)) else [fake]) if isinstance(f, torch.Tensor)]
-        is_complex = any(t.dtype.is_complex for t in given + results)
-        function, name = (COMPLEX_ROWS if is_complex else ROWS).get(node.target), own.operator_of(node.target)
-        if function is None and name is None:
-            raise Refused("Tenon has no lowering for this operator" + (" of complex tensors" if is_complex else ""))
-        for each in given:
-            if each.dtype not in NAMES or (function is None and each.dtype.is_complex):
-                raise Refused(f"it reads a tensor of {each.dtype}")
-        made = own.lower(call, name, arguments, named) if function is None else function(call, *arguments, **named)
-        return self._result(made, fake)
+        tensors = _tensors(arguments) + _tensors(list(named.values()))
+        self._check(node, tensors)
+        is_complex = any(t.dtype.is_complex for t in [*tensors, *_fakes(node)])
+        return self._result(self._added(node, COMPLEX_ROWS if is_complex else ROWS, arguments, named), fake)
+
+    def _added(self, node, rows, arguments, named):
+        """Adds the nodes for an operator; returns the values of its results."""
+        call, row, name = Call(node, self.scope, self._subgraph), rows.get(node.target), own.operator_of(node.target)
+        if row is not None:
+            return row(call, *arguments, **named)
+        if name is not None:
+            return own.lower(call, name, arguments, named)
+        if node.target is own.FUNCTIONALIZED:
+            return own.lower_written(call, arguments[0], named)
+        draws = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        of = " of complex tensors" if rows is COMPLEX_ROWS else ""
+        raise Refused("PyTorch draws the random numbers" if draws else f"Tenon has no lowering for this operator{of}")
+
+    def _subgraph(self, module):
+        """Lowers the graph of a branch; it has an input for each operand."""
+        outputs = next(n for n in module.graph.nodes if n.op == "output").args[0]
+        name, inner = current.name, Lowering(module, hand_back=self.hand_back, names=[f"result_{i}" for i in range(len(outputs))])
+        lowered = inner.run()
+        current.name = name
+        if lowered is None:
+            node, reason = next(iter(inner.refused.items()), (None, "a branch computes numbers or checks them"))
+            raise Refused(f"{node.target}, in a branch: {reason}" if node is not None else reason)
+        return lowered.graph
+
+    def _check(self, node, tensors):
+        """Refuses nodes that a user hands back, and those with tensors that Tenon cannot have or that are elsewhere."""
+        if self.hand_back and {str(node.target), str(getattr(node.target, "overloadpacket", None))} & set(self.hand_back):
+            raise Refused("the option hand_back names it")
+        for fake in _fakes(node):
+            self._usable(fake)
+        for tensor in tensors:
+            if tensor.dtype not in NAMES or (tensor.dtype.is_complex and (node.target not in COMPLEX_ROWS or self.names is not None)):
+                raise Refused(f"it reads a tensor of {tensor.dtype}")
+        self._check_devices(node)
 
     def _visit(self, node):
+        current.name = node.name
         try:
             self.environment[node] = self._call(node)
         except (Refused, _core.Error) as error:
             self._refuse(node, str(error))
+        except GuardOnDataDependentSymNode:
+            self._refuse(node, "what it computes depends on an extent that depends on data")
+        except Exception as error:
+            remedy = f"compile with options={{'hand_back': ['{node.target}']}}, so that PyTorch runs the operator, and report this"
+            raise RuntimeError(f"node {node.name} ({node.target}), {place_of(node)}: Tenon's lowering failed: {type(error).__name__}: {error}: {remedy}") from error
 
     def _refuse(self, node, reason):
         """Notes that a node cannot be lowered; what follows reads its result as an input, so that the whole graph is surveyed."""
@@ -188,22 +271,17 @@ class Lowering:
         return self._declare(name, fake, -1)
 
     def _attribute(self, node):
-        found = self.module
-        for part in node.target.split("."):
-            found = getattr(found, part)
+        found = attribute(self.module, node.target)
         if isinstance(found, torch.Tensor):
             self._usable(found)
-            if found.dtype in REAL:
-                pair = self.scope.constant(torch.view_as_real(found.detach().resolve_conj()))
-                return Complex(self.scope, found.dtype, found.shape, pair=pair)
-            return Tensor(self.scope.constant(found.detach()), found.dtype, tuple(found.shape))
+            return self._constant(found.detach())
         return found
 
     # ---- the whole ----
 
     def run(self):
-        """Lowers the graph; returns a Lowered, or None if a node was refused."""
-        outputs = None
+        """Lowers the graph; returns a Lowered, or None if PyTorch must run a node."""
+        current.name, outputs = "input", None
         for node in self.module.graph.nodes:
             if node.op == "placeholder":
                 self._placeholder(node)
@@ -215,34 +293,59 @@ class Lowering:
                 self._visit(node)
             else:
                 self._refuse(node, f"a node of the kind {node.op}")
-        return None if self.refused else self._finished(outputs)
+        is_whole = not self.refused and not self.has_checks and -1 not in self.inputs
+        return self._finished(outputs) if is_whole else None
 
     def _finished(self, outputs):
         made, found, numbers = {}, [], {}
-        for node in outputs if isinstance(outputs, (list, tuple)) else [outputs]:
+        for at, node in enumerate(outputs if isinstance(outputs, (list, tuple)) else [outputs]):
             item = self.environment[node] if isinstance(node, torch.fx.Node) else node
-            if isinstance(item, (_Input, _ComplexInput)):
-                found.append(("given", item.number))
+            is_argument = isinstance(node, torch.fx.Node) and node.op == "placeholder"
+            if isinstance(item, (torch.SymInt, torch.SymFloat, torch.SymBool)) and not is_argument:
+                return None  # PyTorch computes it
+            if self.names is not None:
+                if not isinstance(item, Tensor):
+                    self.refused[node] = "the result of the program is not a tensor"
+                    return None
+                found.append(("made", at, self._ordered(self.names[at], node, item, made)))
+            elif is_argument:
+                found.append(("given", self.placeholders.index(node)))
             elif isinstance(item, Tensor):
                 if node not in numbers:
-                    numbers[node] = len(made), self._ordered(node, item, made)
-                found.append(("made", *numbers[node]))
+                    numbers[node] = self._output(len(made), node, item, made)
+                found.append(numbers[node])
             else:
                 found.append(("number", item))
         graph = self.scope.builder.finish(made) if made else None
-        return Lowered(graph, self.inputs, found)
+        return Lowered(graph, self.device, self.inputs, found)
 
-    def _ordered(self, node, item, made):
-        """Adds an output in the order of the axes that its memory has in PyTorch; returns the order in which PyTorch reads them, or None."""
+    def _output(self, number, node, item, made):
+        """Adds an output for a Program; returns how it is read."""
         if isinstance(item, Complex):
-            made[f"out{len(made)}"] = item.pair
-            return "complex"
-        order = memory_order(node.meta["val"])
+            made[f"out{number}"] = item.pair
+            return "complex", number
+        return "made", number, self._ordered(f"out{number}", node, item, made)
+
+    def _ordered(self, name, node, item, made):
+        """Adds an output in the order of the axes that its memory has in PyTorch; returns the order in which PyTorch reads them, or None."""
+        current.name = name
+        order = memory_order(node.meta["val"]) if self.names is None else None
         if order is None:
-            made[f"out{len(made)}"] = item.value
+            made[name] = core.identity(item.value) if self.names is not None else item.value
             return None
-        made[f"out{len(made)}"] = core.transpose(item.value, perm=order)
+        made[name] = core.transpose(item.value, perm=order)
         return [order.index(i) for i in range(len(order))]
+
+
+def _fakes(node):
+    value = node.meta.get("val")
+    return [v for v in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(v, torch.Tensor)]
+
+
+def _device_of(module):
+    """The device that a graph runs on: the first one that is not the CPU."""
+    found = (fake.device for node in module.graph.nodes for fake in _fakes(node))
+    return next((device for device in found if device.type != "cpu"), torch.device("cpu"))
 
 
 def _tensors(arguments):
