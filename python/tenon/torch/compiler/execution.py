@@ -57,6 +57,8 @@ class Program:
         for at, value in enumerate(given):
             if not isinstance(value, torch.Tensor):
                 given[at] = torch.tensor([value])
+            elif value.is_complex():
+                given[at] = torch.view_as_real(value.resolve_conj())
         made = () if self._call is None else self._run(tuple(given))
         results = made if self._is_plain else [_output(arguments, made, *output) for output in self._lowered.outputs]
         arguments.clear()
@@ -83,6 +85,8 @@ class Program:
 
 
 def _output(arguments, made, kind, item, order=None):
+    if kind == "complex":
+        return torch.view_as_complex(made[item])
     if kind == "made":
         return made[item] if order is None else made[item].permute(order)
     return arguments[item] if kind == "given" else item

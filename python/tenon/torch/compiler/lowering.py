@@ -6,11 +6,14 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ... import _core
 from ..dtypes import NAMES
-from . import control, indexing, normalisations, own, pointwise, products, reductions, shapes, special, windows  # noqa: F401 - they fill the table
+from . import complexes, control, indexing, normalisations, own, pointwise, products, reductions, shapes, special, windows  # noqa: F401 - they fill the table
 from .calls import ROWS, Call, Refused, Scope, Tensor, core, current
+from .complexes import COMPLEX_ROWS, REAL, Complex
 from .devices import device_name
 from .parts import attribute, is_number
 from .report import place_of
+
+complexes.register_parts()
 
 
 class Lowered:
@@ -20,7 +23,7 @@ class Lowered:
     device: PyTorch's device that it runs on.
     inputs: for each input of the graph the number of the argument that it takes.
     outputs: for each output of PyTorch's graph: ("made", number of the result, order of its axes in memory or None),
-    ("given", number of an argument), or ("number", a number or None).
+    ("complex", number of the result with both parts on its last axis), ("given", number of an argument), or ("number", a number or None).
     """
 
     def __init__(self, graph, device, inputs, outputs):
@@ -39,6 +42,27 @@ class _Input(Tensor):
         if self.made is None:
             self.made = self.add()
         return self.made
+
+
+class _ComplexInput(Complex):
+    """A complex argument: an input of Tenon's graph with both parts on a last axis."""
+    __slots__ = ("add", "number")
+
+    def __init__(self, scope, add, dtype, shape, number):
+        super().__init__(scope, dtype, shape)
+        self.add, self.number = add, number
+
+    @property
+    def pair(self):
+        if self._pair is None:
+            self._pair = self.add()
+        return self._pair
+
+
+def _input(scope, add, fake, number):
+    if fake.dtype in REAL:
+        return _ComplexInput(scope, add, fake.dtype, tuple(fake.shape), number)
+    return _Input(add, fake.dtype, tuple(fake.shape), number)
 
 
 def _walked(argument, function):
@@ -71,7 +95,10 @@ class Lowering:
         """Makes an input of the graph from a fake tensor."""
         self._usable(fake)
         self.inputs.append(number)
-        return self.scope.builder.input(name, NAMES[fake.dtype], [self._extent(e, f"{name}.{axis}") for axis, e in enumerate(fake.shape)])
+        extents = [self._extent(e, f"{name}.{axis}") for axis, e in enumerate(fake.shape)]
+        if fake.dtype in REAL:
+            return self.scope.builder.input(name, NAMES[REAL[fake.dtype]], [*extents, 2])
+        return self.scope.builder.input(name, NAMES[fake.dtype], extents)
 
     def _extent(self, extent, place):
         """An extent for the builder: a number, the name of a symbol, or None for what is computed from symbols."""
@@ -83,7 +110,7 @@ class Lowering:
         return str(expr) if self.names is None else self.symbols.setdefault(expr, place)
 
     def _add_input(self, node, fake, number):
-        made = _Input(lambda: self._declare(node.name, fake, number), fake.dtype, tuple(fake.shape), number)
+        made = _input(self.scope, lambda: self._declare(node.name, fake, number), fake, number)
         for axis, extent in enumerate(fake.shape):
             if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
                 self.scope.origins.setdefault(extent.node.expr, lambda a=axis: core.shape(made.value, start=a, end=a + 1))
@@ -100,8 +127,7 @@ class Lowering:
         number, value = len(self.placeholders), node.meta.get("val")
         self.placeholders.append(node)
         if number in self.constants:
-            constant = self.constants[number].detach()
-            self.environment[node] = Tensor(self.scope.builder.constant(constant, node.name, False), constant.dtype, tuple(constant.shape))
+            self.environment[node] = self._constant(self.constants[number].detach(), node.name, False)
         elif isinstance(value, torch.Tensor):
             self._add_input(node, value, number)
             if self.names is not None:
@@ -110,6 +136,13 @@ class Lowering:
             self.environment[node] = value
             if isinstance(value, torch.SymInt):
                 self._add_symbol(value, number)
+
+    def _constant(self, tensor, *how):
+        """A tensor as a constant.  how: its name and whether it is copied."""
+        if tensor.dtype in REAL:
+            pair = torch.view_as_real(tensor.resolve_conj())
+            return Complex(self.scope, tensor.dtype, tensor.shape, pair=self.scope.builder.constant(pair, *how))
+        return Tensor(self.scope.builder.constant(tensor, *how), tensor.dtype, tuple(tensor.shape))
 
     def _usable(self, fake):
         if fake.dtype not in NAMES:
@@ -127,8 +160,10 @@ class Lowering:
             if not isinstance(value, (list, tuple)):
                 value = [value]
             return [self._result(v, f) for v, f in zip(value, fake)]
-        if not isinstance(fake, torch.Tensor):
-            return fake
+        if not isinstance(fake, torch.Tensor) or isinstance(value, Complex):
+            return value if isinstance(value, Complex) else fake
+        if fake.dtype.is_complex:
+            raise Refused(f"its result is a tensor of {fake.dtype}")
         if value.dtype is not None and value.dtype != NAMES.get(fake.dtype):
             raise Refused(f"its result would have the dtype {value.dtype} instead of {fake.dtype}")
         extents = value.shape
@@ -165,12 +200,14 @@ class Lowering:
             return None
         arguments = _walked(node.args, self.environment.__getitem__)
         named = {k: _walked(v, self.environment.__getitem__) for k, v in node.kwargs.items()}
-        self._check(node, _tensors(arguments) + _tensors(list(named.values())))
-        return self._result(self._added(node, arguments, named), fake)
+        tensors = _tensors(arguments) + _tensors(list(named.values()))
+        self._check(node, tensors)
+        is_complex = any(t.dtype.is_complex for t in [*tensors, *_fakes(node)])
+        return self._result(self._added(node, COMPLEX_ROWS if is_complex else ROWS, arguments, named), fake)
 
-    def _added(self, node, arguments, named):
+    def _added(self, node, rows, arguments, named):
         """Adds the nodes for an operator; returns the values of its results."""
-        call, row, name = Call(node, self.scope, self._subgraph), ROWS.get(node.target), own.operator_of(node.target)
+        call, row, name = Call(node, self.scope, self._subgraph), rows.get(node.target), own.operator_of(node.target)
         if row is not None:
             return row(call, *arguments, **named)
         if name is not None:
@@ -178,7 +215,8 @@ class Lowering:
         if node.target is own.FUNCTIONALIZED:
             return own.lower_written(call, arguments[0], named)
         draws = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        raise Refused("PyTorch draws the random numbers" if draws else "Tenon has no lowering for this operator")
+        of = " of complex tensors" if rows is COMPLEX_ROWS else ""
+        raise Refused("PyTorch draws the random numbers" if draws else f"Tenon has no lowering for this operator{of}")
 
     def _subgraph(self, module):
         """Lowers the graph of a branch; it has an input for each operand."""
@@ -198,7 +236,7 @@ class Lowering:
         for fake in _fakes(node):
             self._usable(fake)
         for tensor in tensors:
-            if tensor.dtype not in NAMES or tensor.dtype.is_complex:
+            if tensor.dtype not in NAMES or (tensor.dtype.is_complex and (node.target not in COMPLEX_ROWS or self.names is not None)):
                 raise Refused(f"it reads a tensor of {tensor.dtype}")
         self._check_devices(node)
 
@@ -221,7 +259,7 @@ class Lowering:
 
         def made(fake, name):
             if isinstance(fake, torch.Tensor):
-                return _Input(lambda: self._unknown(fake, name), fake.dtype, tuple(fake.shape), -1)
+                return _input(self.scope, lambda: self._unknown(fake, name), fake, -1)
             if isinstance(fake, (list, tuple)):
                 return [made(f, f"{name}_{i}") for i, f in enumerate(fake)]
             return fake
@@ -236,7 +274,7 @@ class Lowering:
         found = attribute(self.module, node.target)
         if isinstance(found, torch.Tensor):
             self._usable(found)
-            return Tensor(self.scope.constant(found.detach()), found.dtype, tuple(found.shape))
+            return self._constant(found.detach())
         return found
 
     # ---- the whole ----
@@ -274,12 +312,19 @@ class Lowering:
                 found.append(("given", self.placeholders.index(node)))
             elif isinstance(item, Tensor):
                 if node not in numbers:
-                    numbers[node] = len(made), self._ordered(f"out{len(made)}", node, item, made)
-                found.append(("made", *numbers[node]))
+                    numbers[node] = self._output(len(made), node, item, made)
+                found.append(numbers[node])
             else:
                 found.append(("number", item))
         graph = self.scope.builder.finish(made) if made else None
         return Lowered(graph, self.device, self.inputs, found)
+
+    def _output(self, number, node, item, made):
+        """Adds an output for a Program; returns how it is read."""
+        if isinstance(item, Complex):
+            made[f"out{number}"] = item.pair
+            return "complex", number
+        return "made", number, self._ordered(f"out{number}", node, item, made)
 
     def _ordered(self, name, node, item, made):
         """Adds an output in the order of the axes that its memory has in PyTorch; returns the order in which PyTorch reads them, or None."""

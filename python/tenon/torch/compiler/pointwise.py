@@ -3,29 +3,46 @@ import math
 
 import torch
 
-from .calls import Tensor, aten, core, named, prims, row
+from .calls import aten, core, named, prims, row
 
 # ---- one operand: computed in the dtype of the result ----
 
-_UNARY = {"abs": core.abs, "acos": core.acos, "acosh": core.acosh, "asin": core.asin, "asinh": core.asinh, "atan": core.atan,
-          "atanh": core.atanh, "ceil": core.ceil, "cos": core.cos, "cosh": core.cosh, "erf": core.erf, "erfc": core.erfc, "exp": core.exp,
-          "floor": core.floor, "log": core.log, "neg": core.neg, "reciprocal": core.reciprocal, "round": core.round, "rsqrt": core.rsqrt,
-          "sgn": core.sign, "sigmoid": core.sigmoid, "sign": core.sign, "sin": core.sin, "sinh": core.sinh, "sqrt": core.sqrt, "tan": core.tan,
-          "tanh": core.tanh, "relu": core.relu, "silu": core.silu, "mish": core.mish, "log_sigmoid": None}
+_SAME_NAME = ("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "exp", "floor", "log", "mish",
+              "neg", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "silu", "sin", "sinh", "sqrt", "tan", "tanh")
 _WHOLE = ("ceil", "floor", "round")  # nothing changes integers
 
 
-def _unary(name, node):
+def _unary(name):
+    node = getattr(core, name)
+
     def lower(c, x):
         if name in _WHOLE and not c.dtype.is_floating_point:
             return core.identity(x.value)
+        if c.dtype == torch.bool:
+            c.refuse("arithmetic of bools")
         return node(c.value(x, c.dtype))
     return lower
 
 
-for _name, _node in _UNARY.items():
-    if _node is not None:
-        row(getattr(aten, _name).default)(_unary(_name, _node))
+for _name in _SAME_NAME:
+    row(getattr(aten, _name).default)(_unary(_name))
+
+
+@row(aten.sign.default, aten.sgn.default)
+def sign(c, x):
+    """PyTorch gives 0 for NaN."""
+    if c.dtype == torch.bool:
+        return core.identity(x.value)
+    made = core.sign(x.value)
+    return core.where(core.is_nan(x.value), c.number(0), made) if c.dtype.is_floating_point else made
+
+
+@row(aten.angle.default)
+def angle(c, x):
+    """The angle of a real number: pi if it is negative."""
+    v, zero = c.value(x, c.dtype), c.number(0)
+    made = core.where(core.less(v, zero), c.number(math.pi), zero)
+    return core.where(core.is_nan(v), v, made)
 
 
 @row(aten.bitwise_not.default)
@@ -90,7 +107,7 @@ def log1p_of(c, v, dtype=None):
     """log(1 + x) loses the digits of a small x; the quotient restores them."""
     one = c.number(1.0, dtype)
     u = core.add(v, one)
-    is_exact = named("or")(core.equal(u, one), core.is_inf(u))
+    is_exact = named("or")(core.equal(u, one), core.is_inf(u, negative=False))
     return core.where(is_exact, v, core.mul(core.log(u), core.div(v, core.sub(u, one))))
 
 
@@ -111,15 +128,38 @@ def expm1(c, x):
     return expm1_of(c, c.value(x, c.dtype))
 
 
+_BITS = {torch.float32: ("i32", torch.int32), torch.float64: ("i64", torch.int64), torch.float16: ("i16", torch.int16),
+         torch.bfloat16: ("i16", torch.int16)}
+
+
+def _is_negative(c, value, dtype):
+    """Whether the bit of the sign is set: also that of -0.0 and of NaN."""
+    name, whole = _BITS[dtype]
+    return core.less(core.bit_cast(value, to=name), c.number(0, whole))
+
+
 @row(aten.signbit.default)
 def signbit(c, x):
     if x.dtype == torch.bool:
         return c.filled(False)
     if not x.dtype.is_floating_point:
         return core.less(x.value, c.number(0, x.dtype))
-    whole = {torch.float32: ("i32", torch.int32), torch.float64: ("i64", torch.int64), torch.float16: ("i16", torch.int16), torch.bfloat16: ("i16", torch.int16)}
-    name, dtype = whole[x.dtype]
-    return core.less(core.bit_cast(x.value, to=name), c.number(0, dtype))
+    return _is_negative(c, x.value, x.dtype)
+
+
+@row(aten.nextafter.default)
+def nextafter(c, a, b):
+    """The bits of a float, seen as an integer, are counted towards or away from zero."""
+    a, b = _both(c, a, b)
+    name, whole = _BITS[c.dtype]
+    is_up = core.less(a, b)
+    is_outward = core.equal(is_up, core.greater(a, c.number(0)))
+    one = c.number(1, whole)
+    moved = core.add(core.bit_cast(a, to=name), core.where(is_outward, one, core.neg(one)))
+    least = core.bit_cast(one, to=c.name_of(c.dtype))
+    made = core.where(core.equal(a, c.number(0)), core.where(is_up, least, core.neg(least)), core.bit_cast(moved, to=c.name_of(c.dtype)))
+    made = core.where(core.equal(a, b), b, made)
+    return core.where(named("or")(core.is_nan(a), core.is_nan(b)), core.add(a, b), made)
 
 
 @row(aten.gelu.default)
@@ -173,9 +213,14 @@ def leaky_relu_backward(c, grad, x, slope, is_result):
 
 @row(aten.elu.default)
 def elu(c, x, alpha=1, scale=1, input_scale=1):
-    v, zero, one = x.value, c.number(0), c.number(1)
-    low = core.mul(core.sub(core.exp(core.mul(core.min(v, zero), c.number(input_scale))), one), c.number(alpha))
-    made = core.where(core.greater(v, zero), v, low)
+    v = x.value
+    if input_scale == 1:
+        made = core.elu(v, alpha=float(alpha))
+    elif alpha and math.isclose(input_scale * alpha, 1):
+        made = core.celu(v, alpha=float(alpha))
+    else:
+        low = core.mul(expm1_of(c, core.mul(core.min(v, c.number(0)), c.number(input_scale))), c.number(alpha))
+        made = core.where(core.greater(v, c.number(0)), v, low)
     return core.mul(made, c.number(scale)) if scale != 1 else made
 
 
@@ -228,7 +273,7 @@ def logit(c, x, eps=None):
 
 
 @row(aten.alias.default, aten.clone.default, aten.detach.default, aten.lift_fresh_copy.default, aten.lift_fresh.default, aten.positive.default,
-     aten.view_of.default if hasattr(aten, "view_of") else prims.view_of.default, prims.clone.default)
+     prims.view_of.default, prims.clone.default)
 def same(c, x, **named_arguments):
     return core.identity(x.value)
 
@@ -264,7 +309,7 @@ def _scaled(c, b, alpha):
 @row(aten.add.Tensor, aten.add.Scalar)
 def add(c, a, b, alpha=1):
     if c.dtype == torch.bool:
-        return named("or")(*_both(c, a, b))
+        return named("or")(c.value(a, c.dtype), c.value(b, c.dtype) if alpha else c.filled(False))
     return core.add(c.value(a, c.dtype), _scaled(c, b, alpha))
 
 
@@ -309,7 +354,11 @@ def floor_divide(c, a, b):
     a, b = _both(c, a, b)
     if c.dtype.is_floating_point:
         return _floor_of_quotient(c, a, b)
-    return core.div(core.sub(a, core.mod(a, b)), b)
+    if not c.dtype.is_signed:
+        return core.div(a, b)
+    zero = c.number(0)
+    is_below = named("and")(core.not_equal(core.mod(a, b), zero), core.not_equal(core.less(a, zero), core.less(b, zero)))
+    return core.sub(core.div(a, b), core.cast(is_below, to=c.name_of(c.dtype)))
 
 
 @row(aten.div.Tensor_mode, aten.div.Scalar_mode)
@@ -372,36 +421,33 @@ def fmin(c, a, b):
     return _number_of(c, core.min, *_both(c, a, b)) if c.dtype != torch.bool else minimum(c, a, b)
 
 
+_POWERS = {0.5: core.sqrt, -0.5: core.rsqrt, -1: core.reciprocal}  # of floats
+
+
 @row(aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar, aten.pow.Scalar)
 def power(c, a, b):
-    if isinstance(b, (int, float)) and not isinstance(b, bool) and isinstance(a, torch.Tensor) is False:
+    if isinstance(b, (int, float)) and not isinstance(b, bool) and c.dtype != torch.bool:
         base = c.value(a, c.dtype)
         if b == 1:
             return core.identity(base)
-        if b in (2, 3) and c.dtype != torch.bool:
+        if b in (2, 3):
             square = core.mul(base, base)
             return square if b == 2 else core.mul(square, base)
-        if c.dtype.is_floating_point and b == 0.5:
-            return core.sqrt(base)
-        if c.dtype.is_floating_point and b == -0.5:
-            return core.rsqrt(base)
-        if c.dtype.is_floating_point and b == -1:
-            return core.reciprocal(base)
+        if c.dtype.is_floating_point and b in _POWERS:
+            return _POWERS[b](base)
     return core.pow(*_both(c, a, b))
 
 
 @row(aten.atan2.default)
 def atan2(c, y, x):
+    """The angle in the first quadrant, mirrored by the signs, of which a zero has one as well."""
     y, x = _both(c, y, x)
-    zero, pi, half = c.number(0.0), c.number(math.pi), c.number(math.pi / 2)
-    angle = core.atan(core.div(y, x))
-    is_left, is_below = core.less(x, zero), core.less(core.mul(y, c.number(1.0)), zero)
-    left = core.where(is_below, core.sub(angle, pi), core.add(angle, pi))
-    on_axis = core.where(is_below, core.neg(half), core.where(core.equal(y, zero), zero, half))
-    both_infinite = named("and")(core.is_inf(x), core.is_inf(y))
-    quarter = core.mul(core.sign(y), core.where(is_left, c.number(3 * math.pi / 4), c.number(math.pi / 4)))
-    made = core.where(core.equal(x, zero), on_axis, core.where(is_left, left, angle))
-    return core.where(both_infinite, quarter, made)
+    high, wide, zero = core.abs(y), core.abs(x), c.number(0.0)
+    quarter = core.atan(core.div(high, wide))
+    quarter = core.where(named("and")(core.is_inf(y), core.is_inf(x)), c.number(math.pi / 4), quarter)
+    quarter = core.where(named("and")(core.equal(y, zero), core.equal(x, zero)), zero, quarter)
+    made = core.where(_is_negative(c, x, c.dtype), core.sub(c.number(math.pi), quarter), quarter)
+    return core.where(_is_negative(c, y, c.dtype), core.neg(made), made)
 
 
 @row(aten.hypot.default)
@@ -417,9 +463,8 @@ def hypot(c, a, b):
 @row(aten.copysign.Tensor, aten.copysign.Scalar)
 def copysign(c, a, b):
     a, b = _both(c, a, b)
-    is_negative = signbit(c, Tensor(b, c.dtype, ()))
     size = core.abs(a)
-    return core.where(is_negative, core.neg(size), size)
+    return core.where(_is_negative(c, b, c.dtype), core.neg(size), size)
 
 
 _COMPARED = {"eq": core.equal, "ne": core.not_equal, "lt": core.less, "le": core.less_equal, "gt": core.greater, "ge": core.greater_equal}
@@ -450,9 +495,26 @@ for _name, _word in {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "x
         return node(*_both(c, a, b))
 
 
-@row(aten.bitwise_left_shift.Tensor, aten.bitwise_left_shift.Tensor_Scalar, aten.__lshift__.Scalar, aten.__lshift__.Tensor)
+@row(aten.bitwise_left_shift.Tensor, aten.bitwise_left_shift.Tensor_Scalar, aten.bitwise_left_shift.Scalar_Tensor, aten.__lshift__.Scalar,
+     aten.__lshift__.Tensor)
 def shift_left(c, a, b):
-    return core.mul(c.value(a, c.dtype), core.pow(c.number(2), c.value(b, c.dtype)))
+    return core.shift_left(*_both(c, a, b))
+
+
+@row(aten.bitwise_right_shift.Tensor, aten.bitwise_right_shift.Tensor_Scalar, aten.bitwise_right_shift.Scalar_Tensor,
+     aten.__rshift__.Scalar, aten.__rshift__.Tensor)
+def shift_right(c, a, b):
+    """Negative numbers stay negative, however far they are shifted."""
+    a, b = _both(c, a, b)
+    if c.dtype.is_signed:
+        last = c.number(c.dtype.itemsize * 8 - 1)
+        b = core.where(named("or")(core.less(b, c.number(0)), core.greater(b, last)), last, b)
+    return core.shift_right(a, b)
+
+
+@row(aten.ldexp.Tensor)
+def ldexp(c, x, exponent):
+    return core.mul(c.value(x, c.dtype), core.pow(c.number(2.0), c.value(exponent, c.dtype)))
 
 
 @row(aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar)
@@ -467,11 +529,12 @@ def masked_fill(c, x, mask, value):
 
 @row(aten.clamp.default, aten.clamp.Tensor, aten.clip.default)
 def clamp(c, x, low=None, high=None):
+    greater, less = (named("or"), named("and")) if c.dtype == torch.bool else (core.max, core.min)
     made = c.value(x, c.dtype)
     if low is not None:
-        made = core.max(made, c.value(low, c.dtype))
+        made = greater(made, c.value(low, c.dtype))
     if high is not None:
-        made = core.min(made, c.value(high, c.dtype))
+        made = less(made, c.value(high, c.dtype))
     return made
 
 

@@ -173,6 +173,21 @@ def _padded(c, x, pads, mode):
     return core.pad(x.value, c.ints([low for low, _ in pairs] + [high for _, high in pairs]), mode=mode)
 
 
+def _padded_backward(mode):
+    def lower(c, grad, x, pads):
+        if any(not isinstance(p, int) or p < 0 for p in pads) or 0 in x.shape:
+            c.refuse("the padding is a symbol or negative, or the tensor is empty")
+        axes = len(pads) // 2
+        pairs = [(pads[i], pads[i + 1]) for i in range(len(pads) - 2, -1, -2)]
+        sides = c.ints([low for low, _ in pairs] + [high for _, high in pairs])
+        return core.pad_backward(grad.value, c.ints(x.shape), sides, c.ints(range(x.rank - axes, x.rank)), mode=mode)
+    return lower
+
+
+row(aten.replication_pad1d_backward.default, aten.replication_pad2d_backward.default,
+    aten.replication_pad3d_backward.default)(_padded_backward("edge"))
+
+
 @row(aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.reflection_pad3d.default)
 def reflection_pad(c, x, pads):
     return _padded(c, x, pads, "reflect")
@@ -255,6 +270,25 @@ def linspace(c, start, end, steps, **named_arguments):
     if any(not isinstance(v, (int, float)) for v in (start, end, steps)):
         c.refuse("one of its arguments is a symbol")
     return c.scope.constant(torch.linspace(start, end, steps, dtype=c.dtype))
+
+
+@row(aten.linspace.Tensor_Tensor, aten.linspace.Tensor_Scalar, aten.linspace.Scalar_Tensor)
+def linspace_of_tensors(c, start, end, steps, **named_arguments):
+    """Counted from the start in the first half and from the end in the second, integers in float64, as PyTorch does."""
+    if not isinstance(steps, int):
+        c.refuse("the number of steps is a symbol")
+    start, end = c.value(start, c.dtype), c.value(end, c.dtype)
+    if steps < 2:
+        return c.expanded(start, c.shape)
+    wide = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float32}.get(c.dtype, torch.float64)
+    if wide != c.dtype:
+        start, end = (cast(v, c.dtype, wide) for v in (start, end))
+    step = core.div(core.sub(end, start), c.number(steps - 1, wide))
+    places = torch.arange(steps, dtype=wide)
+    early = core.add(start, core.mul(step, c.scope.constant(places)))
+    late = core.sub(end, core.mul(step, c.scope.constant(places.flip(0))))
+    made = core.where(c.scope.constant(torch.arange(steps) < steps // 2), early, late)
+    return cast(made, wide, c.dtype) if wide != c.dtype else made
 
 
 @row(aten.empty.memory_format, aten.empty_like.default, aten.new_empty.default, aten.empty_strided.default, aten.new_empty_strided.default, aten.empty_permuted.default)

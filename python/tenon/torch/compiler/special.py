@@ -141,7 +141,7 @@ def polygamma(c, n, x):
         left = d.sub(d.mul((-1.0) ** n, right), d.mul(math.pi, d.polynomial(cotangent, _cotangents(n))))
         is_pole = d.both(is_left, d.equal(v, d.round(v)))
         made = d.where(is_pole, math.inf if n % 2 or n == 1 else -math.inf, d.where(is_left, left, right))
-        made = d.where(d.both(d.is_inf(v), d.greater(v, 0)), 0.0, made)
+        made = d.where(d.is_inf(v), d.where(d.less(v, 0), math.nan, 0.0 if n == 1 else math.nan), made)
     return made if c.dtype == _DOUBLE else cast(made, _DOUBLE, c.dtype)
 
 
@@ -231,7 +231,7 @@ def _grown(d, x, order):
     """I(x) from exp(-|x|) I(|x|), in two factors, since exp overflows first."""
     half = d.exp(d.mul(0.5, d.abs(x)))
     made = d.product(_bessel(d, x, order), half, half)
-    return d.where(d.is_inf(x), d.abs(x) if order == 0 else x, made)
+    return d.where(d.is_inf(x), math.nan, made)  # as PyTorch does
 
 
 _special(aten.special_i0e.default)(lambda d, x: _bessel(d, x, 0))
