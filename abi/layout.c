@@ -1344,6 +1344,7 @@ FIELD(tenon_torch_backend_t, wrap, 24, 8, void *(*)(tenon_tensor_t *, const char
 FIELD(tenon_torch_backend_t, stream, 32, 8, tenon_stream_t *(*)(int32_t, const char **));
 FUNCTION_IS(tenon_torch_backend, tenon_status_t (const tenon_torch_backend_t *, const char **));
 FUNCTION_IS(tenon_torch_device, tenon_status_t (const char *, const char *, const char **));
+FUNCTION_IS(tenon_torch_explain, void (const char *));
 FUNCTION_IS(tenon_torch_load, tenon_status_t (const char *, const char **));
 FUNCTION_IS(tenon_torch_model, tenon_status_t (const char *, const char *, const char **));
 FUNCTION_IS(tenon_torch_register, tenon_status_t (const char *, uint32_t, char **, const char **));
