@@ -1346,6 +1346,7 @@ FUNCTION_IS(tenon_torch_backend, tenon_status_t (const tenon_torch_backend_t *, 
 FUNCTION_IS(tenon_torch_device, tenon_status_t (const char *, const char *, const char **));
 FUNCTION_IS(tenon_torch_executable_add, int64_t (tenon_executable_t *));
 FUNCTION_IS(tenon_torch_executable_remove, void (int64_t));
+FUNCTION_IS(tenon_torch_explain, void (const char *));
 FUNCTION_IS(tenon_torch_load, tenon_status_t (const char *, const char **));
 FUNCTION_IS(tenon_torch_model, tenon_status_t (const char *, const char *, const char **));
 FUNCTION_IS(tenon_torch_register, tenon_status_t (const char *, uint32_t, char **, const char **));

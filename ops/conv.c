@@ -230,6 +230,11 @@ TENON_ITEMS(core_conv,
     TENON_INFER(core_conv_infer),
     TENON_GRADIENT("x, w, bias, residual: core::conv_backward(grad, x, w, bias, residual, " PASSED
                    ", activation=activation, alpha=alpha, beta=beta)"),
+    TENON_SHARDING("x: [n, _, _]; w: [c, _, _]; bias: [c]; residual, out: [n, c, _]; if group = 1"
+                   " | x: [n, _, _, _]; w: [c, _, _, _]; bias: [c]; residual, out: [n, c, _, _]; "
+                   "if group = 1"
+                   " | x: [n, _, _]; w: [_, _, _]; bias: [_]; residual, out: [n, _, _]"
+                   " | x: [n, _, _, _]; w: [_, _, _, _]; bias: [_]; residual, out: [n, _, _, _]"),
     TENON_KERNEL("cpu strided", core_conv_run)),
   TENON_OP("conv_transpose(Tensor x, Tensor w, Tensor? bias=None, *, " WINDOW_ARGUMENTS
            ", int group=1, int[] output_padding=[], int[] output_shape=[]) -> Tensor",

@@ -342,6 +342,14 @@ TENON_ITEMS(core_matmul,
     TENON_INFER(core_matmul_result_infer),
     TENON_GRADIENT("a, b, bias: core::matmul_backward(grad, a, b, bias, transpose_a=transpose_a, "
                    "transpose_b=transpose_b, activation=activation, alpha=alpha, beta=beta)"),
+    TENON_SHARDING("a: [..., m, k]; b: [..., k, n]; out: [..., m, n]; sum k; "
+                   "if transpose_a = False, transpose_b = False, bias = None, activation = 'none'"
+                   " | a: [..., m, k]; b: [..., n, k]; out: [..., m, n]; sum k; "
+                   "if transpose_a = False, transpose_b = True, bias = None, activation = 'none'"
+                   " | a: [..., m, _]; b: [..., _, n]; bias: [n]; out: [..., m, n]; "
+                   "if transpose_a = False, transpose_b = False"
+                   " | a: [..., m, _]; b: [..., n, _]; bias: [n]; out: [..., m, n]; "
+                   "if transpose_a = False, transpose_b = True"),
     TENON_KERNEL("cpu strided accumulates", core_matmul_run)),
   TENON_OP("gemm(Tensor a, Tensor b, Tensor? c=None, *, float alpha=1.0, float beta=1.0, "
            "bool trans_a=False, bool trans_b=False) -> Tensor",
@@ -355,5 +363,13 @@ TENON_ITEMS(core_matmul,
     TENON_INFER(core_gemm_infer),
     TENON_GRADIENT("a, b, c: core::gemm_backward(grad, a, b, c, alpha=alpha, beta=beta, "
                    "trans_a=trans_a, trans_b=trans_b)"),
+    TENON_SHARDING("a: [m, k]; b: [k, n]; out: [m, n]; sum k; "
+                   "if trans_a = False, trans_b = False, c = None"
+                   " | a: [m, k]; b: [n, k]; out: [m, n]; sum k; "
+                   "if trans_a = False, trans_b = True, c = None"
+                   " | a: [m, _]; b: [_, n]; c: [n]; out: [m, n]; "
+                   "if trans_a = False, trans_b = False"
+                   " | a: [m, _]; b: [n, _]; c: [n]; out: [m, n]; "
+                   "if trans_a = False, trans_b = True"),
     TENON_KERNEL("cpu strided accumulates", core_gemm_run)))
 /* clang-format on */

@@ -175,7 +175,7 @@ run_python() { # with NumPy alone, and with PyTorch as well
 run_torch() { # torch_deploy_test.py runs its programs without Python
   lacks_python_package && return
   lacks_zoo_python && return
-  run_parts torch $zoo_python tests/adapters/torch{,_autograd_node,_model,_device,_deploy}_test.py
+  run_parts torch $zoo_python tests/adapters/torch{,_autograd_node,_model,_device,_deploy,_sharding}_test.py
 }
 run_torch-compile() {
   lacks_python_package && return

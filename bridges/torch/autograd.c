@@ -3,6 +3,7 @@
  * only other calls go to the operator _NAME_autograd, whose kernel is written in Python. */
 #include <stdio.h>
 #include <string.h>
+#include <tenon/torch.h>
 
 #include "operator.h"
 
@@ -34,6 +35,7 @@ void operator_choose(const operator_t *self, torch_value_t *stack, uint64_t argu
   int32_t bad;
   (void)arguments;
   (void)results;
+  tenon_torch_explain(""); /* what an earlier call said */
   if (any_wants_gradient(self, stack)) {
     bad = torch.torch_call_dispatcher(self->autograd, self->overload, stack, torch_build_version);
   } else {

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <tenon/torch.h>
 
 #include "threads.h"
 
@@ -119,11 +120,22 @@ bool torch_dtype_to(tenon_dtype_t dtype, int32_t *out_code) {
   return false;
 }
 
+static _Thread_local char explanation[1000]; /* why Python is about to raise; "": not known */
+
+void tenon_torch_explain(const char *why) {
+  *explanation = 0;
+  if (*why) snprintf(explanation, sizeof explanation, "%s", why);
+}
+
 const char *torch_what(void) {
+  static _Thread_local char said[sizeof explanation];
   const char *what = torch.torch_exception_get_what_without_backtrace
                          ? torch.torch_exception_get_what_without_backtrace()
                          : NULL;
-  return what && *what ? what : "PyTorch printed the reason";
+  memcpy(said, explanation, sizeof said);
+  *explanation = 0;
+  if (what && *what) return what;
+  return *said ? said : "PyTorch printed the reason";
 }
 
 /* Tests the functions on a tensor that needs no gradient, and again when it needs one. */

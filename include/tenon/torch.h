@@ -90,6 +90,12 @@ TENON_API tenon_status_t tenon_torch_backend(const tenon_torch_backend_t *backen
 /* Frees a report of tenon_torch_register. */
 TENON_API void tenon_torch_release(char *report);
 
+/* States why code in Python that PyTorch calls for an operator is about to raise an exception.
+ *
+ * PyTorch's C interface drops the messages of Python's exceptions.  The next failure in the thread
+ * for which PyTorch gives no reason gets this one. */
+TENON_API void tenon_torch_explain(const char *why);
+
 /* Compiles an ONNX model for a device now, instead of at its first call of tenon::run(inputs,
  * model=path, device=device).  The compiled model stays until the process ends.
  *

@@ -444,6 +444,11 @@ FAMILY(core_attention,
                  "nonpad_kv_seqlen: i64; out = q; present_key = q; present_value = v; "
                  "qk_matmul_output = q"),
      TENON_TRAITS(TENON_PURE),
+     TENON_SHARDING("q, k, v, attn_mask, past_key, past_value, out, present_key, present_value, "
+                    "qk_matmul_output: [..., _, _]; if q_num_heads = 0, nonpad_kv_seqlen = None | "
+                    "q, k, v, out: [n, _, _]; present_key, present_value, qk_matmul_output: "
+                    "[n, _, _, _]; if attn_mask = None, past_key = None, past_value = None, "
+                    "nonpad_kv_seqlen = None"),
      TENON_USES(ATTENTION_USES),
      TENON_VALIDATE(attention_validate),
      TENON_INFER(attention_infer),

@@ -266,6 +266,9 @@ FAMILY(core_channel,
      TENON_TRAITS(TENON_PURE),
      TENON_INFER(batch_norm_infer),
      TENON_REUSE("out: x"),
+     TENON_SHARDING("x, out: [n, c]; scale, bias, mean, var: [c] | "
+                    "x, out: [n, c, w]; scale, bias, mean, var: [c] | "
+                    "x, out: [n, c, h, w]; scale, bias, mean, var: [c]"),
      TENON_GRADIENT("x, scale, bias, mean, var: core::batch_norm_backward(grad, x, scale, bias, "
                     "mean, var, epsilon=epsilon)")),
     KERNEL("strided", batch_norm_run))

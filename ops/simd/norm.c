@@ -230,6 +230,7 @@ FAMILY(core_norm,
      TENON_TRAITS(TENON_PURE),
      TENON_INFER(layer_norm_infer),
      TENON_REUSE("out: x"),
+     TENON_SHARDING("x, out, mean, inv_std: [..., _]; scale, bias: [_]; if axis = -1"),
      TENON_GRADIENT("x, scale, bias: core::layer_norm_backward(grad.out, x, scale, bias, "
                     "grad.mean, grad.inv_std, axis=axis, epsilon=epsilon)")),
     KERNEL("rows", layer_norm_run))
@@ -239,6 +240,7 @@ FAMILY(core_norm,
      TENON_TRAITS(TENON_PURE),
      TENON_INFER(rms_norm_infer),
      TENON_REUSE("out: x"),
+     TENON_SHARDING("x, out: [..., _]; scale: [_]; if axis = -1"),
      TENON_GRADIENT("x, scale: core::rms_norm_backward(grad, x, scale, axis=axis, "
                     "epsilon=epsilon)")),
     KERNEL("rows", rms_norm_run))

@@ -153,10 +153,12 @@ RUN(log_softmax_backward, 1, log_softmax_backward_row, log_softmax_backward_colu
 FAMILY(core_softmax,
   OPERATOR(softmax, "(Tensor x, *, int axis=-1) -> Tensor",
     (FACTS("exp(x) divided by its sum along an axis.", "x: float; out = x", "x", softmax_infer),
+     TENON_SHARDING("x, out: [..., _]; if axis = -1"),
      TENON_GRADIENT("x: core::softmax_backward(grad, out, axis=axis)")),
     KERNEL("rows", softmax_run))
   OPERATOR(log_softmax, "(Tensor x, *, int axis=-1) -> Tensor",
     (FACTS("The logarithm of softmax.", "x: float; out = x", "x", softmax_infer),
+     TENON_SHARDING("x, out: [..., _]; if axis = -1"),
      TENON_GRADIENT("x: core::log_softmax_backward(grad, out, axis=axis)")),
     KERNEL("rows", log_softmax_run))
   OPERATOR(hardmax, "(Tensor x, *, int axis=-1) -> Tensor",

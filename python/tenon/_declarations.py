@@ -30,7 +30,7 @@ def _value(node, namespace):
     return ast.literal_eval(node)
 
 
-def _split(text, separator):
+def split(text, separator):
     """Splits the text at separators outside of brackets and strings."""
     parts, depth, quote, begin = [], 0, None, 0
     for i, c in enumerate(text):
@@ -56,7 +56,7 @@ def formulas(op):
     if not op.gradient or "@state" in op.gradient:
         return None
     found = []
-    for formula in _split(op.gradient, ";"):
+    for formula in split(op.gradient, ";"):
         names, text = (part.strip() for part in re.split(r"(?<!:):(?!:)", formula, maxsplit=1))
         if text not in ("none", "error"):
             text = _value(ast.parse(re.sub(r"(\w+)::(\w+)", rf"\1{_JOINT}\2", text), mode="eval").body, op.name.split("::")[0])

@@ -11,6 +11,7 @@
 #include "core/lexer.h"
 #include "core/match.h"
 #include "core/nearest.h"
+#include "core/value.h"
 
 enum { NAMES_MAX = 64 };
 
@@ -200,11 +201,11 @@ static tenon_status_t parse_declaration(parser_t *p) {
   return TENON_OK;
 }
 
-/* Returns whether the text continues with "sum" and a name. An argument may be called sum, too; ','
- * or ':' follows it. */
-static bool starts_sums(const parser_t *p) {
+/* Returns whether the text continues with this word and a name. An argument may have the word as
+ * its name, too; ',' or ':' follows it. */
+static bool starts_with(const parser_t *p, const char *word) {
   tn_lexer_t ahead = p->lexer;
-  if (!p->is_sharding || !tn_lexer_is(&ahead, "sum")) return false;
+  if (!p->is_sharding || !tn_lexer_is(&ahead, word)) return false;
   tn_lexer_next(&ahead);
   return ahead.kind == TN_TOKEN_NAME;
 }
@@ -228,6 +229,40 @@ static tenon_status_t parse_sums(parser_t *p) {
   return TENON_OK;
 }
 
+/* Parses "axis = -1" or "bias = None" after "if": the value of an attribute, or the absence of an
+ * optional input. */
+static tenon_status_t parse_condition(parser_t *p) {
+  tn_lexer_t *lexer = &p->lexer;
+  const tn_schema_t *schema = p->schema;
+  const char *at = lexer->start;
+  const int32_t attr = tn_schema_attr(schema, lexer->start, lexer->size);
+  uint32_t input = 0;
+  tenon_value_t value;
+  while (input < schema->input_count && !tn_lexer_is(lexer, schema->inputs[input].name))
+    input++;
+  if (attr < 0 && (input == schema->input_count || !schema->inputs[input].is_optional))
+    return tn_lexer_expected(lexer, "an attribute or an optional input");
+  tn_lexer_next(lexer);
+  TN_TRY(tn_lexer_expect(lexer, '=', "'=' and a value"));
+  TN_TRY(tn_lexer_literal(lexer, p->arena, &value));
+  if (attr < 0 && value.kind != TENON_KIND_NONE)
+    return tn_lexer_fail_at(lexer, at, "'%s' is an input, whose only condition is '= None'",
+                            schema->inputs[input].name);
+  if (attr < 0 || tn_value_fit(&schema->attrs[attr], &value, p->arena, &value) == TENON_OK)
+    return TENON_OK;
+  return tn_lexer_fail_at(lexer, at, "attribute '%s' cannot have this value",
+                          schema->attrs[attr].name);
+}
+
+/* Parses "if axis = -1, bias = None": the calls for which the declaration is. */
+static tenon_status_t parse_conditions(parser_t *p) {
+  tn_lexer_next(&p->lexer);
+  do
+    TN_TRY(parse_condition(p));
+  while (tn_lexer_take(&p->lexer, ','));
+  return TENON_OK;
+}
+
 static tenon_status_t check_bound(const parser_t *p) {
   if (p->leading_at && !p->has_leading)
     return tn_lexer_fail_at(&p->lexer, p->leading_at,
@@ -246,6 +281,29 @@ static tenon_status_t check_bound(const parser_t *p) {
         p->names[i], tn_nearest_say(&nearest));
   }
   return TENON_OK;
+}
+
+/* Parses declarations of arguments, and in a sharding "sum" and "if" after them. */
+static tenon_status_t parse_rules(parser_t *p) {
+  p->has_leading = false;
+  p->leading_at = NULL;
+  p->name_count = 0;
+  for (uint32_t i = 0; i < p->schema->input_count + p->schema->output_count; i++)
+    p->patterns[i] = (tn_pattern_t){.same_as = -1};
+  do {
+    if (starts_with(p, "sum")) {
+      TN_TRY(parse_sums(p));
+      parser_t ahead = *p;
+      if (!tn_lexer_take(&ahead.lexer, ';') || !starts_with(&ahead, "if")) break;
+      tn_lexer_next(&p->lexer);
+    }
+    if (starts_with(p, "if")) {
+      TN_TRY(parse_conditions(p));
+      break;
+    }
+    TN_TRY(parse_declaration(p));
+  } while (tn_lexer_take(&p->lexer, ';'));
+  return check_bound(p);
 }
 
 static tenon_status_t parse_patterns(const char *text, bool is_sharding, const tn_schema_t *schema,
@@ -267,20 +325,12 @@ static tenon_status_t parse_patterns(const char *text, bool is_sharding, const t
   p.schema = schema;
   p.arena = arena;
   p.is_sharding = is_sharding;
-  p.has_leading = false;
-  p.leading_at = NULL;
   p.patterns = patterns;
-  p.name_count = 0;
   tn_lexer_open(&p.lexer, is_sharding ? "sharding" : "shapes", copy);
-  do {
-    if (starts_sums(&p)) {
-      TN_TRY(parse_sums(&p));
-      break;
-    }
-    TN_TRY(parse_declaration(&p));
-  } while (tn_lexer_take(&p.lexer, ';'));
+  TN_TRY(parse_rules(&p));
+  while (is_sharding && tn_lexer_take(&p.lexer, '|')) /* another declaration, for other calls */
+    TN_TRY(parse_rules(&p));
   TN_TRY(tn_lexer_expect(&p.lexer, TN_TOKEN_END, "';' or the end"));
-  TN_TRY(check_bound(&p));
   const char **names = tn_arena_array(arena, p.name_count, sizeof *names);
   int32_t *attrs = tn_arena_array(arena, p.name_count, sizeof *attrs);
   if (!names || !attrs) return tn_no_memory("shapes", p.name_count * sizeof *names);

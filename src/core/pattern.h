@@ -35,7 +35,8 @@ typedef struct tn_patterns_t {
 } tn_patterns_t;
 
 /* With `is_sharding`, results may use names that no input has, "=" is an error, and the text may
- * end with "sum" and names of extents. */
+ * end with "sum" and names of extents, and with "if" and conditions. Several declarations are
+ * separated by "|"; all are checked, and the patterns are those of the last one. */
 tenon_status_t tn_patterns_parse(const char *text, bool is_sharding, const tn_schema_t *schema,
                                  tn_arena_t *arena, tn_patterns_t *out_patterns);
 /* Checks the shapes of the inputs and fills in the shapes of the results that have a declaration,

@@ -17,6 +17,7 @@ EXAMPLES = {  # example: its sources
     "stubs": ["06_stubs/stubs.c"],
     "reader": ["10_line_reader/ctc.c", "10_line_reader/decode.c"],
     "recur": ["11_jax/recur.c"],
+    "block": ["12_sharding/block.c"],
 }
 
 # its declared gradient is that of the logits, from which log_softmax computed the input, as in PyTorch

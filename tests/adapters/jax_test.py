@@ -488,6 +488,12 @@ PARTITIONED = """
     check(ops.rows, rows, ("x",), 0, 0, put(a, "x", None))
     check(ops.rows, rows, ("x",), 1, 0, put(a, "x", "y"))
     check(ops.opaque, rows, (), 1, 0, put(a, "x", None))
+    check(core.matmul, a @ b, ("x", "y"), 0, 0, put(a, "x", None), put(b, None, "y"))
+    check(core.matmul, a @ b, (), 0, 1, put(a, None, "x"), put(b, "x", None))
+    check(lambda a, b: core.matmul(a, b, transpose_b=True), a @ b, ("x", "y"), 0, 0, put(a, "x", None), put(b.T, "y", None))
+    check(lambda a, b: core.matmul(a, b, activation="relu"), a @ b, (), 2, 0, put(a, None, "x"), put(b, "x", None))
+    check(core.softmax, jax.nn.softmax(a, -1), ("x",), 0, 0, put(a, "x", None))
+    check(lambda x: core.softmax(x, axis=0), jax.nn.softmax(a, 0), (), 1, 0, put(a, "x", None))
     check(core.gelu, jax.nn.gelu(a, approximate=False), ("x", "y"), 0, 0, put(a, "x", "y"))
     check(core.mul, a * a[0], ("x", "y"), 0, 0, put(a, "x", "y"), put(a[0], "y"))
     check(lambda x: core.add(x, 1.0), a + 1, ("x", "y"), 0, 0, put(a, "x", "y"))
@@ -501,7 +507,7 @@ PARTITIONED = """
     np.testing.assert_allclose(jax.pmap(core.softmax)(a.reshape(4, 2, 12)).reshape(8, 12), jax.nn.softmax(a, -1), rtol=1e-5)
     jax.set_mesh(jax.make_mesh((2, 2), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Explicit)))
     split = jax.device_put(a, P("x", "y"))
-    for f, spec in (core.gelu, ("x", "y")), (lambda x: core.mul(x, x), ("x", "y")), (ops.rows, ("x", None)), (core.softmax, (None, None)):
+    for f, spec in (core.gelu, ("x", "y")), (lambda x: core.mul(x, x), ("x", "y")), (ops.rows, ("x", None)), (core.softmax, ("x", None)), (core.hardmax, (None, None)):
         y = jax.jit(f)(split)
         assert jax.typeof(y).sharding.spec == P(*spec), jax.typeof(y)
         np.testing.assert_allclose(y, f(a), rtol=1e-5, atol=1e-6)

@@ -1,104 +1,59 @@
 """Partitions calls over devices by the operator's declared sharding, without gathering operands whose axes may be split."""
-import functools
 import inspect
 import itertools
-import re
 
 import jax
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
-from .. import _core
-from .._calls import inputs_of, own_results, results_of, traits_of, written_inputs
+from .._calls import own_results, written_inputs
+from .._sharding import Factors, factors_of
 from .internals import explicit_shardings, ffi
 
 ffi_lowering = ffi.ffi_lowering
 
 
-@functools.lru_cache(maxsize=None)
-def _declared(name):
-    """Returns the declared extents of each argument, "..." first if it has leading ones, and the names that are summed; None without a declaration."""
-    text = _core.find(name).sharding
-    if "pointwise" in traits_of(name):
-        return {a["name"]: ["..."] for a in [*inputs_of(name), *results_of(name)]}, frozenset()
-    if not text:
-        return None
-    extents, summed = {}, frozenset()
-    for part in text.split(";"):
-        names, colon, pattern = part.partition(":")
-        if not colon:  # sum k, n
-            summed = frozenset(n.strip() for n in part.strip().removeprefix("sum").split(","))
-            continue
-        listed = [e.strip() for e in pattern.strip().strip("[]").split(",") if e.strip()]
-        extents.update({n.strip(): listed for n in names.split(",")})
-    return extents, summed
+class _Factors(Factors):
+    """The factors of a call, in the words of JAX."""
 
-
-class _Factors:
-    """Which extents of the operands and results of a call are split alike: factors[i] names those of tensor i, the operands first."""
-
-    def __init__(self, call, shapes, summed, patterns):
-        fresh = (f"whole{i}" for i in itertools.count())
-        self.summed, self.whole, self.factors = summed, set(), []
-        for pattern, shape in zip(patterns, shapes):
-            named = [e for e in pattern or () if e != "..."]
-            has_leading = bool(pattern) and pattern[0] == "..."
-            leading = len(shape) - len(named)
-            if pattern is None or leading < 0 or (leading and not has_leading):
-                named, leading = ["_"] * len(shape), 0
-            row = [f"lead{leading - i}" for i in range(leading)] + [e if re.fullmatch(r"[A-Za-z]\w*", e) else "_" for e in named]
-            row = [next(fresh) if e == "_" or extent == 1 else f"x{e}" for e, extent in zip(row, shape)]
-            self.factors.append(row)
-        count = {}
-        for factor in set(itertools.chain(*self.factors)):
-            count[factor] = sum(factor in row for row in self.factors)
-        self.whole = {f for f, n in count.items() if n == 1 and f.removeprefix("x") not in summed}
-        self.operand_count = call.operand_count
-
-    def can_split(self):
-        return any(f not in self.whole for row in self.factors for f in row)
+    @property
+    def rows(self):
+        return [*self.operands, *self.results]
 
     def rule(self):
         """Returns the rule in Shardy's notation, the factors that are summed, and those that must stay whole."""
-        order = list(dict.fromkeys(itertools.chain(*self.factors)))
+        order = list(dict.fromkeys(itertools.chain(*self.rows)))
         spelled = {f: f"f{i}" for i, f in enumerate(order)}
-        sides = [", ".join(" ".join(spelled[f] for f in row) for row in rows) for rows in (self.factors[:self.operand_count], self.factors[self.operand_count:])]
-        summed = tuple(spelled[f] for f in order if f.removeprefix("x") in self.summed)
-        return " -> ".join(sides), summed, tuple(spelled[f] for f in order if f in self.whole)
+        sides = [", ".join(" ".join(spelled[f] for f in row) for row in rows) for rows in (self.operands, self.results)]
+        summed = tuple(spelled[f] for f in order if f in self.summed)
+        return " -> ".join(sides), summed, tuple(spelled[f] for f in order if f not in self.split)
 
     def assign(self, shardings):
         """Returns the mesh axes of each factor; a factor that two tensors split differently follows the first one."""
         axes, used = {}, set()
-        for row, sharding in zip(self.factors, shardings):
+        for row, sharding in zip(self.rows, shardings):
             spec = tuple(sharding.spec) if isinstance(sharding, NamedSharding) else ()
             for factor, entry in zip(row, spec):
                 names = () if entry is None else entry if isinstance(entry, tuple) else (entry,)
-                if names and factor not in self.whole and factor not in axes and not used & set(names):
+                if names and factor in self.split and factor not in axes and not used & set(names):
                     axes[factor] = names
                     used |= set(names)
         return axes
 
     def shardings(self, mesh, axes):
-        return [NamedSharding(mesh, PartitionSpec(*(axes.get(f) for f in row))) for row in self.factors]
+        return [NamedSharding(mesh, PartitionSpec(*(axes.get(f) for f in row))) for row in self.rows]
 
     def summed_axes(self, axes):
-        return tuple(itertools.chain(*(names for f, names in axes.items() if f.removeprefix("x") in self.summed)))
+        return tuple(itertools.chain(*(names for f, names in axes.items() if f in self.summed)))
 
 
 def _factors_of(call, operand_shapes, result_shapes):
     """Returns the factors of a call, or None if it cannot be partitioned."""
-    if call.local or call.given or call.padded or call.known or written_inputs(call.op) or "random" in traits_of(call.op) or "pure" not in traits_of(call.op):
+    if call.local or call.given or call.padded or call.known or written_inputs(call.op):
         return None
-    declared = _declared(call.op)
-    if declared is None:
-        return None
-    extents, summed = declared
-    own = [r for _, r in own_results(call)]
-    if any(r["kind"] == "Tensor[]" for r in own):
-        return None
-    patterns = [extents.get(p["name"]) for p, count in call.inputs for _ in range(count)] + [extents.get(r["name"]) for r in own]
-    factors = _Factors(call, [*operand_shapes, *result_shapes], summed, patterns)
-    return factors if factors.can_split() else None
+    names = [p["name"] for p, count in call.inputs for _ in range(count)]
+    results = [r["name"] for _, r in own_results(call)]
+    return factors_of(call.op, {**dict(call.attributes), **dict.fromkeys(names, True)}, list(zip(names, operand_shapes)), list(zip(results, result_shapes)), kind=_Factors)
 
 
 def result_specs(call, avals, shapes):
@@ -108,7 +63,7 @@ def result_specs(call, avals, shapes):
     if factors is None:
         return [None] * len(shapes)
     axes = factors.assign(shardings)
-    return [tuple(axes.get(f) for f in row) for row in factors.factors[factors.operand_count:]]
+    return [tuple(axes.get(f) for f in row) for row in factors.results]
 
 
 def function_of(call, ctx):
@@ -127,7 +82,7 @@ def function_of(call, ctx):
 def _partitioned(call, factors):
     from .primitives import bind
     local = call._replace(local=True)
-    count = factors.operand_count
+    count = len(factors.operands)
 
     def whole(*operands):
         return bind(local, operands)

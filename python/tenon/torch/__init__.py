@@ -11,16 +11,18 @@ compiled: one libtenon_torch.so serves every PyTorch from 2.11 on.
 """
 import ctypes
 import os
+import sys
 
 import torch
 
 from .. import _core
 from .._library import Library, adapter
-from . import batching, device, fakes, gradients, models, node, onnx, precision, writes
+from . import batching, device, fakes, gradients, imports, models, node, onnx, precision, writes
 
 _names = {}  # namespace: {name: (PyTorch's name for it, why it was left out or "")}
 _backends = {"cuda": "cuda"}  # PyTorch's device types that are Tenon's backends; device._enabled is not among them
 _libraries = []  # torch.library.Library objects: their registrations end when they are deleted
+_unsharded = []  # what the rules for DTensors of operators need, until the program imports them
 
 
 def _bridge():
@@ -30,6 +32,7 @@ def _bridge():
         library.tenon_torch_release.argtypes = [ctypes.c_void_p]
         library.tenon_torch_device.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]
         library.tenon_torch_backend.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)]
+        library.tenon_torch_explain.argtypes = [ctypes.c_char_p]
         library.tenon_torch_model.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]
         library.tenon_torch_threads.restype = ctypes.c_void_p
         library.tenon_torch_executable_add.argtypes, library.tenon_torch_executable_add.restype = [ctypes.c_void_p], ctypes.c_int64
@@ -63,6 +66,8 @@ def register(library="core"):
                     _complete(_core.find(name), home, bool(by_parts), bool(own_autograd))
             except Exception as error:  # PyTorch has the other operators already, so they are completed all the same
                 failures.append(f"{name}: {error}")
+        if "torch.distributed.tensor" in sys.modules:
+            _shard()
         if failures:
             raise _core.Error(f"{namespace}: these operators have kernels in PyTorch but no fake kernel or gradient: {'; '.join(failures)}")
     return {name: why for name, (_, why) in _names[namespace].items() if why}
@@ -194,6 +199,7 @@ def _complete(op, home, by_parts, own_autograd):
             found.append(overload(op.name))
         return found[0]
     torch.library.register_fake(name, fakes.fake(op), lib=home)
+    _unsharded.append((op, name, home, _inner(op.name, "vjp") if by_parts else None))
     if not any(p["kind"] in ("Tensor", "Tensor[]") and p["keyword"] for p in op.parameters):
         torch.library.register_vmap(name, batching.rule(op, own_overload), lib=home)
     precision.register(op, name, own_overload, home)
@@ -219,3 +225,13 @@ def _complete(op, home, by_parts, own_autograd):
         home.impl(name.split("::")[1], gradients.kernel(op.name, own_overload, forward, backward), "Autograd")
     if formulas is not None:
         node.add(op, formulas, overload)
+
+
+def _shard():
+    """Registers the rules for DTensors of all operators that have none yet."""
+    from . import sharding
+    while _unsharded:
+        sharding.add(*_unsharded.pop(0), _bridge().tenon_torch_explain)
+
+
+imports.after("torch.distributed.tensor", _shard)

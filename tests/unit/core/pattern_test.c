@@ -199,6 +199,39 @@ TEST("a sharding pattern names the extents of inputs over which a result is summ
                TENON_INVALID);
 }
 
+TEST("a sharding may have conditions, and several declarations") {
+  static const char *const schema_text =
+      "f(Tensor x, Tensor? bias=None, *, int axis=-1, str['a', 'b'] mode='a') -> Tensor";
+  static const struct {
+    const char *text;
+    const char *why;
+  } bad[] = {
+      {"x: [_, n]; out: [_, n]; if scale = 1", "an attribute or an optional input, found 'scale'"},
+      {"x: [_, n]; out: [_, n]; if x = None", "an attribute or an optional input, found 'x'"},
+      {"x: [_, n]; out: [_, n]; if bias = 1",
+       "'bias' is an input, whose only condition is '= None'"},
+      {"x: [n]; out: [n]; if axis = 'a'", "attribute 'axis' cannot have this value"},
+      {"x: [n]; out: [n]; if mode = 'c'", "attribute 'mode' cannot have this value"},
+      {"x: [n]; out: [n]; if axis", "'=' and a value"},
+      {"x: [n]; out: [n]; if axis = 1; sum n", "expected ';' or the end"},
+      {"x: [n]; out: [n] | x: [n]; sum m", "the name of an extent of an input, found 'm'"},
+      {"x: [..., n]; out: [n] | out: [..., n]", "no input declares the leading extents"},
+  };
+  tn_patterns_t sharding;
+  CHECK_STATUS(tn_schema_parse(schema_text, "lib", &arena, &schema), TENON_OK);
+  CHECK_STATUS(tn_patterns_parse("x: [_, n]; bias: [n]; out: [_, n]; if axis = 0, mode = 'b' | "
+                                 "x: [m, k]; out: [m]; sum k; if axis = 1, bias = None",
+                                 true, &schema, &arena, &sharding),
+               TENON_OK);
+  CHECK(sharding.name_count == 2 && !sharding.inputs[1].is_given);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    CHECK_STATUS(tn_patterns_parse(bad[i].text, true, &schema, &arena, &sharding), TENON_INVALID);
+    CHECK_TEXT(tn_error(), bad[i].why);
+  }
+  CHECK_STATUS(tn_patterns_parse("x: [n]; out: [n] | x: [n]", false, &schema, &arena, &sharding),
+               TENON_INVALID);
+}
+
 /* applying */
 
 static const char *const matmul = "mm(Tensor a, Tensor b) -> Tensor";
