@@ -329,7 +329,7 @@ class HandedBack(Compiled):
                 self.equal(compiled(torch.ones(2), k), torch.ones(2) * k)
         self.assertEqual(recorder.calls, 3)
 
-    def test_complex_numbers_run_in_pytorch(self):
+    def test_complex_numbers(self):
         def run(x):
             return torch.view_as_real(torch.polar(x, x) * 2).sum() + x.sum()
         x = torch.rand(4)
