@@ -84,7 +84,8 @@ TRANSFORMERS = [
     ("input_features=2,80,64 decoder_input_ids=2,6", {**SEQ2SEQ, "max_source_positions": 32}, "whisper"),
     ("input_values=2,2000", SPEECH, "wav2vec2 wavlm"),
     ("image:32", VISION, "vit deit beit dinov2 dinov3_vit"),
-    ("image:64", {}, "swinv2 segformer convnext mobilevit resnet pvt_v2 focalnet"),
+    ("image:64", {}, "swinv2 segformer convnext pvt_v2 focalnet"),
+    ("image:64", {"initializer_range": 0.2}, "mobilevit"),
     ("image:64", {"image_size": 64, "window_size": 2}, "swin"),
     ("input_ids=2,12 pixel_values=2,3,32,32", TOWERS, "clip siglip"),
     ("past_values=2,128,5", SERIES, "patchtsmixer"),
@@ -98,7 +99,7 @@ TIMM = [
                                " cait_xxs24_224 xcit_nano_12_p8_224 swin_tiny_patch4_window7_224 swinv2_cr_tiny_224"
                                " coat_lite_tiny coatnet_nano_rw_224 levit_128s pit_ti_224 volo_d1_224 twins_svt_small"
                                " tnt_s_patch16_224 maxvit_rmlp_pico_rw_256 mvitv2_tiny"),
-    ("x:64", {"img_size": 64, "depth": 2}, "beit_base_patch16_224 eva02_tiny_patch14_224"),
+    ("x:64", {"img_size": 64, "depth": 2, "head_init_scale": 1.0}, "beit_base_patch16_224 eva02_tiny_patch14_224"),
 ]
 
 
@@ -111,12 +112,29 @@ def draw_inputs(text, length=None):
     return inputs
 
 
+def prepare(module, inputs):
+    """Gives a module weights with which its results depend on its inputs: no zeros, and statistics that fit."""
+    module.eval()
+    breadth_export.disturb(module)
+    for parameter in module.parameters():
+        if not parameter.any():
+            nn.init.normal_(parameter, std=0.1)
+    norms = [part for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
+    for norm in norms:
+        norm.train().momentum = None  # one batch replaces the statistics
+    if norms:
+        with torch.no_grad():
+            module(**{name: torch.randn(16, *value.shape[1:]) for name, value in inputs.items()})
+    for norm in norms:
+        norm.running_var.clamp_(min=1e-4)  # a division by less would magnify rounding errors
+    return module.eval()
+
+
 def build_row(build, name, form, settings):
     torch.manual_seed(SEED)
-    module = build(name, settings).float().eval()
-    breadth_export.disturb(module)
+    inputs, module = draw_inputs(form), build(name, settings).float()
     lengths = LENGTHS if form.partition(":")[0] in DYNAMIC else ()
-    return Case(module, draw_inputs(form), [draw_inputs(form, length) for length in lengths])
+    return Case(prepare(module, inputs), inputs, [draw_inputs(form, length) for length in lengths])
 
 
 def models_of(library, rows):
@@ -173,9 +191,8 @@ def build_mamba_block():
 
 def build_unet():
     torch.manual_seed(SEED)
-    module = breadth_networks.UNet((16, 32, 64)).eval()
-    breadth_export.disturb(module)
-    return Case(module, {"x": torch.randn(2, 3, 64, 64)})
+    inputs = {"x": torch.randn(2, 3, 64, 64)}
+    return Case(prepare(breadth_networks.UNet((16, 32, 64)), inputs), inputs)
 
 
 class Custom(nn.Module):
