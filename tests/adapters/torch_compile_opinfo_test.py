@@ -84,7 +84,7 @@ def gradients(torch, results, inputs):
 
 
 def computed(torch, function, inputs, differentiate):
-    torch.manual_seed(0)
+    torch.manual_seed(42)  # as the functions of OpInfo that draw random numbers do
     results = function(*inputs)
     return results, gradients(torch, results, inputs) if differentiate else []
 
