@@ -17,7 +17,8 @@ After reading this page you can tell which operators of PyTorch Tenon runs in a 
 `tenon.torch.explain(model, x)` says what became of the operators of one model.
 
 * **Tenon** lowers the operator to nodes of its graphs; the column names the overloads. Arguments that a lowering does not
-  cover hand the single call back, with a reason. Complex tensors are pairs of real ones there; not every operator takes them.
+  cover hand the single call back, with a reason. Complex tensors are pairs of real ones there, which not every operator
+  takes.
 * **PyTorch's decompositions** take the operator apart, into operators that Tenon lowers or that PyTorch runs.
 {missing}
 
