@@ -17,7 +17,8 @@ After reading this page you can tell which operators of PyTorch Tenon runs in a 
 `tenon.torch.explain(model, x)` says what became of the operators of one model.
 
 * **Tenon** lowers the operator to nodes of its graphs; the column names the overloads. Arguments that a lowering does not
-  cover hand the single call back, with a reason.
+  cover hand the single call back, with a reason. Complex tensors are pairs of real ones there, which not every operator
+  takes.
 * **PyTorch's decompositions** take the operator apart, into operators that Tenon lowers or that PyTorch runs.
 {missing}
 
@@ -31,13 +32,14 @@ Operators that are no more than a composition of others (`aten::linear`) never r
 def page():
     import torch
     from tenon.torch.compiler.calls import ROWS
+    from tenon.torch.compiler.complexes import COMPLEX_ROWS
     from tenon.torch.compiler.decompositions import decompositions
     found = collections.defaultdict(dict)
     for overload in decompositions():
         if overload.namespace != "aten" or _is_composition(torch, overload):
             continue
         found[_packet(overload)].setdefault("PyTorch's decompositions", []).append(overload._overloadname)
-    for overload in (o for o in ROWS if o.namespace == "aten"):
+    for overload in (o for o in ROWS | COMPLEX_ROWS if o.namespace == "aten"):
         found[_packet(overload)].setdefault("Tenon", []).append(overload._overloadname)
     rows = []
     for packet, kinds in sorted(found.items()):

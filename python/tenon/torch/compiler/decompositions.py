@@ -9,7 +9,7 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false
 from .calls import ROWS, aten
 
 # Operators that the core set of ATen keeps, and that PyTorch's own decompositions take apart as Tenon needs it.
-_MORE = [aten.batch_norm_backward, aten.lcm, aten.linalg_vector_norm, aten.tril_indices, aten.triu_indices]
+_MORE = [aten.batch_norm_backward, aten.dist, aten.lcm, aten.linalg_vector_norm, aten.tril_indices, aten.triu_indices]
 
 
 # Random numbers that depend on a shape alone are drawn by PyTorch before the graph runs, in the order of memory, as eager PyTorch draws them.

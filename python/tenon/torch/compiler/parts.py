@@ -25,9 +25,14 @@ def _has_effect(node):
     return schema is not None and (schema.is_mutable or torch.Tag.nondeterministic_seeded in node.target.tags)
 
 
+def _is_check(node):
+    """Whether a node has no result, as assertions have none."""
+    return node.meta.get("val") is None and node.target is not operator.getitem
+
+
 def _owned(graph, refused):
     """The nodes that Tenon runs: what can be lowered, but for what only prepares the arguments of a node of PyTorch."""
-    found = {n for n in graph.nodes if _is_call(n) and n not in refused and not is_number(n)}
+    found = {n for n in graph.nodes if _is_call(n) and n not in refused and not is_number(n) and not _is_check(n)}
     for node in reversed(graph.nodes):
         if node in found and not any(user in found or user.op == "output" for user in node.users) and not any(n in found for n in node.all_input_nodes):
             found.discard(node)

@@ -154,11 +154,15 @@ def _differences(c, a, b):
 
 @row(aten._cdist_forward.default)
 def cdist(c, a, b, p, mode):
+    if 0 in c.shape or a.shape[-1] == 0:
+        return c.filled(0)
     return _norm(c, _differences(c, a, b), p, c.dtype, len(c.shape))
 
 
 @row(aten._cdist_backward.default)
 def cdist_backward(c, grad, a, b, p, distance):
+    if 0 in grad.shape or 0 in a.shape:
+        return c.filled(0)
     rank = grad.rank
     wide = [core.unsqueeze(t.value, c.ints([rank])) for t in (distance, grad)]
     made = core.reduce_sum(_slope(c, _differences(c, a, b), *wide, p, c.dtype), c.ints([rank - 1]), keepdims=False)
@@ -175,12 +179,16 @@ def _pairs(c, x):
 
 @row(aten._pdist_forward.default)
 def pdist(c, x, p=2):
+    if 0 in c.shape or 0 in x.shape:
+        return c.filled(0)
     first, second = (core.gather(x.value, at, axis=0) for at in _pairs(c, x))
     return _norm(c, core.sub(first, second), p, c.dtype, 1)
 
 
 @row(aten._pdist_backward.default)
 def pdist_backward(c, grad, x, p, distance):
+    if 0 in grad.shape or 0 in x.shape:
+        return c.filled(0)
     places = _pairs(c, x)
     first, second = (core.gather(x.value, at, axis=0) for at in places)
     wide = [core.unsqueeze(t.value, c.ints([1])) for t in (distance, grad)]

@@ -307,6 +307,27 @@ def nanmedian(c, x, axis, keepdim=False):
     return made if keepdim else [core.squeeze(v, c.ints([axis])) for v in made]
 
 
+_MOST = 1 << 24  # elements of a table of comparisons
+
+
+@row(aten.mode.default)
+def mode(c, x, axis=-1, keepdim=False):
+    """The element of which there are most, of several the least: the first one in order that equals as many as any does."""
+    if x.rank == 0 or 0 in x.shape:
+        return [core.identity(x.value), c.filled(0, torch.int64, x.shape)] if x.rank == 0 else c.refuse("the mode of no elements")
+    axis = c.axis(axis, x.rank)
+    count = count_of(x.shape)
+    if not isinstance(count, int) or count * x.shape[axis] > _MOST:
+        c.refuse("the comparisons of all pairs of elements take too much memory")
+    values, indices = _sorted(c, x, axis)
+    pairs = core.equal(core.unsqueeze(values, c.ints([axis])), core.unsqueeze(values, c.ints([axis + 1])))
+    counts = core.reduce_sum(cast(pairs, torch.bool, torch.int64), c.ints([axis]), keepdims=False)
+    best = core.arg_max(counts, axis=axis, keepdims=True)
+    made = [core.gather_elements(v, best, axis=axis) for v in (values, indices)]
+    made = made if keepdim else [core.squeeze(v, c.ints([axis])) for v in made]
+    return [_bools(made[0], x.dtype), made[1]]
+
+
 def _of_all(lower):
     """The value that a function of an axis has for all elements in one row."""
     def made(c, x):
