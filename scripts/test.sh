@@ -180,7 +180,7 @@ run_torch() { # torch_deploy_test.py runs its programs without Python
 run_torch-compile() {
   lacks_python_package && return
   lacks_zoo_python && return
-  OPINFO_SHARE=${OPINFO_SHARE-commit} run_parts torch-compile $zoo_python tests/adapters/torch_compile{,_opinfo}_test.py
+  OPINFO_SHARE=${OPINFO_SHARE-commit} run_parts torch-compile $zoo_python tests/adapters/torch_compile{,_numbers,_opinfo}_test.py
 }
 run_compile-models() { # a run of all suites takes a share of the models
   lacks_python_package && return

@@ -164,7 +164,7 @@ TN_INLINE float tn_tanhf(float x) {
   /* (tanh(x)/x - 1) / x^2 as a polynomial of x^2 on [0, 0.625^2]; error 2^-25 of tanh(x) */
   p = 0x1.110e16p-3f + z * (-0x1.b92674p-5f + z * (0x1.5813cp-6f + z * -0x1.8ff18p-8f));
   p = x + x * (z * (-0x1.555552p-2f + z * p));
-  return a < 0.625f ? p : copysignf(large, x);
+  return copysignf(a < 0.625f ? p : large, x); /* p of -0 would be 0 */
 }
 /* Error 2.5 ulp, for denormal results too. */
 TN_INLINE float tn_sigmoidf(float x) {

@@ -1,4 +1,5 @@
 """A node of PyTorch's graph on its way into a Tenon graph, and the table of the functions that lower each operator."""
+import copy
 import functools
 import operator
 import threading
@@ -127,6 +128,12 @@ class Call:
         self.dtype = getattr(self.result, "dtype", None)
         self.shape = getattr(self.result, "shape", None)
 
+    def in_dtype(self, dtype):
+        """The same node, as if its result had this dtype."""
+        other = copy.copy(self)
+        other.dtype = dtype
+        return other
+
     def refuse(self, reason):
         raise Refused(reason)
 
@@ -216,3 +223,37 @@ def named(word):
 def count_of(shape):
     """The number of elements of a tensor of this shape."""
     return functools.reduce(operator.mul, shape, 1)
+
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def wide(dtype):
+    """The dtype in which PyTorch computes with this one: float32 for half precision."""
+    return torch.float32 if dtype in HALVES else dtype
+
+
+def in_full_precision(function):
+    """Lets a row of several nodes compute in float32 where the node is of half precision, as PyTorch does, so that it rounds once."""
+    def widened(x):
+        if isinstance(x, (list, tuple)):
+            return [widened(item) for item in x]
+        if not isinstance(x, Tensor) or x.dtype not in HALVES:
+            return x
+        return Tensor(cast(x.value, x.dtype, torch.float32), torch.float32, x.shape)
+
+    def narrowed(value, fake):
+        if value is None or fake.dtype not in HALVES:
+            return value
+        return cast(value, torch.float32, fake.dtype)
+
+    @functools.wraps(function)
+    def lower(c, *arguments, **named_arguments):
+        tensors = [a for a in [*arguments, *named_arguments.values()] if isinstance(a, Tensor)]
+        if not any(t.dtype in HALVES for t in tensors) and c.dtype not in HALVES:
+            return function(c, *arguments, **named_arguments)
+        made = function(c.in_dtype(c.dtype and wide(c.dtype)), *map(widened, arguments), **{k: widened(v) for k, v in named_arguments.items()})
+        if isinstance(made, (list, tuple)):
+            return [narrowed(value, fake) for value, fake in zip(made, c.result)]
+        return narrowed(made, c.result)
+    return lower

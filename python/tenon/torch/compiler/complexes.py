@@ -4,7 +4,7 @@ import math
 import numpy as np
 import torch
 
-from .calls import ROWS, Call, Tensor, aten, core, prims
+from .calls import ROWS, Tensor, aten, core, prims
 
 COMPLEX_ROWS = {}  # {overload: function}, for nodes that read or make complex tensors
 REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
@@ -53,12 +53,9 @@ class Complex(Tensor):
         return self.pair
 
 
-class _Part(Call):
-    """A node for one part of its complex tensors: it computes with the real dtype."""
-
-    def __init__(self, c):
-        self.node, self.scope, self.result, self.shape = c.node, c.scope, c.result, c.shape
-        self.dtype = REAL.get(c.dtype, c.dtype)
+def _real_node(c):
+    """The node for one part of its complex tensors: it computes with the real dtype."""
+    return c.in_dtype(REAL.get(c.dtype, c.dtype))
 
 
 def _of(c, real, imag):
@@ -67,7 +64,7 @@ def _of(c, real, imag):
 
 def _parts(c, x):
     """The two parts of a tensor or number, in the real dtype of the result; the second is None where it is 0."""
-    part = _Part(c)
+    part = _real_node(c)
     dtype = REAL.get(c.dtype, c.dtype)
     if isinstance(x, Complex):
         own = REAL[x.dtype]
@@ -78,7 +75,7 @@ def _parts(c, x):
 
 
 def _zero(c):
-    return _Part(c).filled(0)
+    return _real_node(c).filled(0)
 
 
 def _made(c, real, imag):
@@ -104,7 +101,7 @@ def _by_parts(function):
     def lower(c, *arguments, **named_arguments):
         made = []
         for at in (0, 1):
-            part = _Part(c)
+            part = _real_node(c)
             made.append(function(part, *(_part_of(c, a, at) for a in arguments), **{k: _part_of(c, v, at) for k, v in named_arguments.items()}))
         if isinstance(c.result, (list, tuple)):
             return [Complex(c.scope, r.dtype, r.shape, *both) for r, *both in zip(c.result, *made)]
@@ -121,7 +118,7 @@ def _part_of(c, argument, at):
     if isinstance(argument, Complex):
         return Tensor(argument.imag if at else argument.real, REAL[argument.dtype], argument.shape)
     if at and isinstance(argument, Tensor) and argument.dtype.is_floating_point:
-        return Tensor(_Part(c).filled(0, argument.dtype, argument.shape), argument.dtype, argument.shape)
+        return Tensor(_real_node(c).filled(0, argument.dtype, argument.shape), argument.dtype, argument.shape)
     return argument
 
 
@@ -140,13 +137,13 @@ def zeros(c, *arguments, **named_arguments):
 
 @complex_row(aten.ones_like.default, aten.ones.default, aten.new_ones.default)
 def ones(c, *arguments, **named_arguments):
-    return _of(c, _Part(c).filled(1), _zero(c))
+    return _of(c, _real_node(c).filled(1), _zero(c))
 
 
 @complex_row(aten.full.default, aten.new_full.default, aten.full_like.default)
 def full(c, *arguments, **named_arguments):
     number = complex(arguments[2] if c.node.target is aten.new_full.default else arguments[1])
-    return _of(c, _Part(c).filled(number.real), _Part(c).filled(number.imag))
+    return _of(c, _real_node(c).filled(number.real), _real_node(c).filled(number.imag))
 
 
 # ---- between real and complex tensors ----
@@ -155,7 +152,7 @@ def full(c, *arguments, **named_arguments):
 def to_copy(c, x, *arguments, **named_arguments):
     if not c.dtype.is_complex:
         real = x.real
-        return _Part(c).value(Tensor(real, REAL[x.dtype], x.shape), c.dtype)
+        return _real_node(c).value(Tensor(real, REAL[x.dtype], x.shape), c.dtype)
     if c.dtype not in REAL:
         c.refuse(f"Tenon has no tensors of {c.dtype}")
     return _made(c, *_parts(c, x))
@@ -224,7 +221,7 @@ def _sum(node):
         if alpha != 1:
             if isinstance(alpha, complex):
                 c.refuse("a complex factor")
-            factor = _Part(c).number(alpha)
+            factor = _real_node(c).number(alpha)
             b = tuple(v if v is None else core.mul(v, factor) for v in b)
         made = [_joined(c, node, *both) for both in zip(a, b)]
         return _of(c, *made)
@@ -262,7 +259,7 @@ def div(c, a, b):
     (a, b), (x, y) = _parts(c, a), _parts(c, b)
     if y is None:
         return _of(c, core.div(a, x), core.div(b, x) if b is not None else _zero(c))
-    b = b if b is not None else _Part(c).number(0)
+    b = b if b is not None else _real_node(c).number(0)
     scale = core.max(core.abs(x), core.abs(y))
     x, y = core.div(x, scale), core.div(y, scale)
     square = core.mul(core.add(core.mul(x, x), core.mul(y, y)), scale)
@@ -272,8 +269,8 @@ def div(c, a, b):
 @complex_row(aten.sgn.default)
 def sgn(c, x):
     """The number of size 1 in the same direction; 0 for 0."""
-    zero = _Part(c).number(0)
-    size = abs_(_Part(c), x)
+    zero = _real_node(c).number(0)
+    size = abs_(_real_node(c), x)
     return _of(c, *(core.where(core.equal(size, zero), zero, core.div(v, size)) for v in (x.real, x.imag)))
 
 

@@ -72,4 +72,5 @@ _OWN = {aten.native_dropout.default: _native_dropout, aten.rand_like.default: _r
 def decompositions():
     """PyTorch's list of operators to take apart, without those that Tenon lowers whole."""
     found = {**core_aten_decompositions(), **get_decompositions(_MORE)}
+    found.pop(aten.bernoulli.default, None)  # eager PyTorch draws other numbers
     return {**{overload: function for overload, function in found.items() if overload not in ROWS}, **_OWN}

@@ -1,7 +1,13 @@
 """Normalisations."""
 import torch
 
-from .calls import aten, cast, core, count_of, row
+from .calls import aten, cast, core, count_of, in_full_precision, row, wide
+
+
+def _kept(c, at, value, dtype):
+    """A statistic of this dtype in the dtype of a result."""
+    wanted = c.result[at].dtype
+    return value if wanted == dtype else cast(value, dtype, wanted)
 
 
 @row(aten.native_layer_norm.default)
@@ -10,11 +16,11 @@ def layer_norm(c, x, shape, weight=None, bias=None, eps=1e-5):
     if first < 0 or not len(shape):
         c.refuse("a layer norm over no axis")
     out, mean, rstd = core.layer_norm(x.value, c.value(weight, x.dtype), c.value(bias, x.dtype), axis=first, epsilon=float(eps))
-    kept = c.result[1].dtype
-    return [out, *(m if x.dtype == kept or x.dtype not in (torch.float16, torch.bfloat16) else cast(m, torch.float32, kept) for m in (mean, rstd))]
+    return [out, _kept(c, 1, mean, wide(x.dtype)), _kept(c, 2, rstd, wide(x.dtype))]
 
 
 @row(aten.native_layer_norm_backward.default)
+@in_full_precision
 def layer_norm_backward(c, grad, x, shape, mean, rstd, weight, bias, wanted):
     first = x.rank - len(shape)
     if first < 0 or not len(shape):
@@ -34,23 +40,24 @@ def layer_norm_backward(c, grad, x, shape, mean, rstd, weight, bias, wanted):
 
 @row(aten._fused_rms_norm.default)
 def rms_norm(c, x, shape, weight=None, eps=None):
-    first = x.rank - len(shape)
+    first, full = x.rank - len(shape), wide(x.dtype)
     eps = torch.finfo(x.dtype).eps if eps is None else eps
     out = core.rms_norm(x.value, c.value(weight, x.dtype), axis=first, epsilon=float(eps))
-    square = core.reduce_mean(core.mul(x.value, x.value), c.ints(range(first, x.rank)), keepdims=True)
-    rstd = core.rsqrt(core.add(square, c.number(float(eps), x.dtype)))
-    return [out, cast(rstd, x.dtype, c.result[1].dtype) if c.result[1].dtype != x.dtype else rstd]
+    value = c.value(x, full)
+    square = core.reduce_mean(core.mul(value, value), c.ints(range(first, x.rank)), keepdims=True)
+    return [out, _kept(c, 1, core.rsqrt(core.add(square, c.number(float(eps), full))), full)]
 
 
 @row(aten.native_group_norm.default)
 def group_norm(c, x, weight, bias, batch, channels, area, groups, eps):
+    full = wide(x.dtype)
     out = core.group_norm(x.value, c.value(weight, x.dtype), c.value(bias, x.dtype), groups=groups, epsilon=float(eps))
-    grouped = c.reshaped(x.value, [batch, groups, (channels // groups) * area])
+    grouped = c.reshaped(c.value(x, full), [batch, groups, (channels // groups) * area])
     mean = core.reduce_mean(grouped, c.ints([2]), keepdims=True)
     away = core.sub(grouped, mean)
     variance = core.reduce_mean(core.mul(away, away), c.ints([2]), keepdims=False)
-    rstd = core.rsqrt(core.add(variance, c.number(float(eps), x.dtype)))
-    return [out, core.squeeze(mean, c.ints([2])), rstd]
+    rstd = core.rsqrt(core.add(variance, c.number(float(eps), full)))
+    return [out, _kept(c, 1, core.squeeze(mean, c.ints([2])), full), _kept(c, 2, rstd, full)]
 
 
 def _parameters(c, x, weight, bias, dtype):
@@ -77,50 +84,49 @@ def _trained(c, x, weight, bias, eps):
     """The result, the mean and the inverse deviation of each channel, and the variance, all but the first in full precision."""
     if 0 in x.shape:
         c.refuse("a batch norm of an empty tensor")
-    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
-    axes, value = c.ints([0, *range(2, x.rank)]), c.value(x, wide)
+    full = wide(x.dtype)
+    axes, value = c.ints([0, *range(2, x.rank)]), c.value(x, full)
     mean = core.reduce_mean(value, axes, keepdims=True)
     away = core.sub(value, mean)
     variance = core.reduce_mean(core.mul(away, away), axes, keepdims=False)
     mean = core.squeeze(mean, axes)
-    rstd = core.rsqrt(core.add(variance, c.number(float(eps), wide)))
-    return _normalised(c, x, weight, bias, mean, variance, eps), mean, rstd, variance, wide
+    rstd = core.rsqrt(core.add(variance, c.number(float(eps), full)))
+    return _normalised(c, x, weight, bias, mean, variance, eps), mean, rstd, variance, full
 
 
-def _moved(c, old, new, momentum, wide):
-    """The running mean of a statistic."""
+def _moved(c, at, old, new, momentum, full):
+    """The running mean of a statistic, as the result of this number."""
     if old is None:
         return None
-    made = core.add(core.mul(new, c.number(float(momentum), wide)), core.mul(c.value(old, wide), c.number(1 - momentum, wide)))
-    return cast(made, wide, old.dtype) if old.dtype != wide else made
+    old = core.mul(c.value(old, full), c.number(1 - momentum, full))
+    return _kept(c, at, core.add(core.mul(new, c.number(float(momentum), full)), old), full)
 
 
-def _kept(c, at, value, wide):
-    """A statistic in the dtype of a result."""
-    dtype = c.result[at].dtype
-    return value if dtype == wide else cast(value, wide, dtype)
+def _with_running(c, x, weight, bias, mean, variance, training, momentum, eps, at):
+    """The results of a batch norm that keeps running statistics.  at: the number of the first of them among the results."""
+    if not training:
+        return [*batch_norm(c, x, weight, bias, mean, variance, momentum, eps), *(_kept(c, at, t.value, t.dtype) for at, t in ((at, mean), (at + 1, variance)))]
+    count = count_of(x.shape[:1] + x.shape[2:])
+    if not isinstance(count, int) or count < 2:
+        c.refuse("the number of elements of each channel is a symbol, or one")
+    out, batch_mean, rstd, batch_variance, full = _trained(c, x, weight, bias, eps)
+    unbiased = core.mul(batch_variance, c.number(count / (count - 1), full))
+    return [out, _kept(c, 1, batch_mean, full), _kept(c, 2, rstd, full), _moved(c, at, mean, batch_mean, momentum, full),
+            _moved(c, at + 1, variance, unbiased, momentum, full)]
 
 
 @row(aten._native_batch_norm_legit_functional.default)
 def batch_norm_functional(c, x, weight, bias, mean, variance, training, momentum, eps):
-    if not training:
-        return [*batch_norm(c, x, weight, bias, mean, variance, momentum, eps), core.identity(mean.value), core.identity(variance.value)]
-    count = count_of(x.shape[:1] + x.shape[2:])
-    if not isinstance(count, int) or count < 2:
-        c.refuse("the number of elements of each channel is a symbol, or one")
-    out, batch_mean, rstd, batch_variance, wide = _trained(c, x, weight, bias, eps)
-    unbiased = core.mul(batch_variance, c.number(count / (count - 1), wide))
-    return [out, _kept(c, 1, batch_mean, wide), _kept(c, 2, rstd, wide), _moved(c, mean, batch_mean, momentum, wide),
-            _moved(c, variance, unbiased, momentum, wide)]
+    return _with_running(c, x, weight, bias, mean, variance, training, momentum, eps, 3)
 
 
 @row(aten._native_batch_norm_legit.no_stats)
 def batch_norm_no_stats(c, x, weight, bias, training, momentum, eps):
-    out, mean, rstd, _, wide = _trained(c, x, weight, bias, eps)
-    return [out, _kept(c, 1, mean, wide), _kept(c, 2, rstd, wide)]
+    out, mean, rstd, _, full = _trained(c, x, weight, bias, eps)
+    return [out, _kept(c, 1, mean, full), _kept(c, 2, rstd, full)]
 
 
 @row(aten._batch_norm_with_update_functional.default)
 def batch_norm_with_update(c, x, weight, bias, mean, variance, momentum, eps):
-    out, saved_mean, rstd, *running = batch_norm_functional(c, x, weight, bias, mean, variance, True, momentum, eps)
+    out, saved_mean, rstd, *running = _with_running(c, x, weight, bias, mean, variance, True, momentum, eps, 4)
     return [out, saved_mean, rstd, c.filled(0, torch.uint8, [0]), *running]

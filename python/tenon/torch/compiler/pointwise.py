@@ -3,7 +3,7 @@ import math
 
 import torch
 
-from .calls import aten, core, named, prims, row
+from .calls import aten, core, in_full_precision, named, prims, row
 
 # ---- one operand: computed in the dtype of the result ----
 
@@ -74,11 +74,13 @@ def trunc(c, x):
 
 
 @row(aten.frac.default)
+@in_full_precision
 def frac(c, x):
     return core.sub(x.value, trunc(c, x))
 
 
 @row(aten.round.decimals)
+@in_full_precision
 def round_decimals(c, x, *, decimals=0):
     if not c.dtype.is_floating_point or decimals == 0:
         return core.round(x.value) if c.dtype.is_floating_point else core.identity(x.value)
@@ -89,6 +91,7 @@ def round_decimals(c, x, *, decimals=0):
 
 
 @row(aten.exp2.default)
+@in_full_precision
 def exp2(c, x):
     return core.pow(c.number(2.0), c.value(x, c.dtype))
 
@@ -99,8 +102,8 @@ def _scaled_log(base):
     return lower
 
 
-row(aten.log2.default)(_scaled_log(2))
-row(aten.log10.default)(_scaled_log(10))
+row(aten.log2.default)(in_full_precision(_scaled_log(2)))
+row(aten.log10.default)(in_full_precision(_scaled_log(10)))
 
 
 def log1p_of(c, v, dtype=None):
@@ -112,6 +115,7 @@ def log1p_of(c, v, dtype=None):
 
 
 @row(aten.log1p.default)
+@in_full_precision
 def log1p(c, x):
     return log1p_of(c, c.value(x, c.dtype))
 
@@ -124,6 +128,7 @@ def expm1_of(c, v):
 
 
 @row(aten.expm1.default)
+@in_full_precision
 def expm1(c, x):
     return expm1_of(c, c.value(x, c.dtype))
 
@@ -189,12 +194,14 @@ def threshold(c, x, threshold, value):
 
 
 @row(aten.sigmoid_backward.default)
+@in_full_precision
 def sigmoid_backward(c, grad, y):
     v = c.value(y, c.dtype)
     return core.mul(c.value(grad, c.dtype), core.mul(v, core.sub(c.number(1.0), v)))
 
 
 @row(aten.tanh_backward.default)
+@in_full_precision
 def tanh_backward(c, grad, y):
     v = c.value(y, c.dtype)
     return core.mul(c.value(grad, c.dtype), core.sub(c.number(1.0), core.mul(v, v)))
@@ -206,12 +213,14 @@ def leaky_relu(c, x, slope=0.01):
 
 
 @row(aten.leaky_relu_backward.default)
+@in_full_precision
 def leaky_relu_backward(c, grad, x, slope, is_result):
     g = c.value(grad, c.dtype)
     return core.where(core.greater(c.value(x, c.dtype), c.number(0)), g, core.mul(g, c.number(slope)))
 
 
 @row(aten.elu.default)
+@in_full_precision
 def elu(c, x, alpha=1, scale=1, input_scale=1):
     v = x.value
     if input_scale == 1:
@@ -256,6 +265,7 @@ def hardsigmoid_backward(c, grad, x):
 
 
 @row(aten.softplus.default)
+@in_full_precision
 def softplus(c, x, beta=1, threshold=20):
     v = x.value
     scaled = v if beta == 1 else core.mul(v, c.number(beta))
@@ -265,6 +275,7 @@ def softplus(c, x, beta=1, threshold=20):
 
 
 @row(aten.logit.default)
+@in_full_precision
 def logit(c, x, eps=None):
     v = c.value(x, c.dtype)
     if eps is not None:
@@ -302,25 +313,30 @@ def _both(c, a, b, dtype=None):
     return c.value(a, dtype), c.value(b, dtype)
 
 
-def _scaled(c, b, alpha):
-    return c.value(b, c.dtype) if alpha == 1 else core.mul(c.value(b, c.dtype), c.value(alpha, c.dtype))
+@in_full_precision
+def _scaled_sum(c, node, a, b, alpha):
+    return node(c.value(a, c.dtype), core.mul(c.value(b, c.dtype), c.value(alpha, c.dtype)))
+
+
+def _sum(c, node, a, b, alpha):
+    return node(*_both(c, a, b)) if alpha == 1 else _scaled_sum(c, node, a, b, alpha)
 
 
 @row(aten.add.Tensor, aten.add.Scalar)
 def add(c, a, b, alpha=1):
     if c.dtype == torch.bool:
         return named("or")(c.value(a, c.dtype), c.value(b, c.dtype) if alpha else c.filled(False))
-    return core.add(c.value(a, c.dtype), _scaled(c, b, alpha))
+    return _sum(c, core.add, a, b, alpha)
 
 
 @row(aten.sub.Tensor, aten.sub.Scalar)
 def sub(c, a, b, alpha=1):
-    return core.sub(c.value(a, c.dtype), _scaled(c, b, alpha))
+    return _sum(c, core.sub, a, b, alpha)
 
 
 @row(aten.rsub.Tensor, aten.rsub.Scalar)
 def rsub(c, a, b, alpha=1):
-    return core.sub(c.value(b, c.dtype), _scaled(c, a, alpha))
+    return _sum(c, core.sub, b, a, alpha)
 
 
 @row(aten.mul.Tensor, aten.mul.Scalar)
@@ -335,8 +351,10 @@ def div(c, a, b):
     return core.div(*_both(c, a, b))
 
 
+@in_full_precision
 def _floor_of_quotient(c, a, b):
     """PyTorch's own steps: the rest comes first, so that a quotient next to an integer is rounded to the right side."""
+    a, b = _both(c, a, b)
     zero, one = c.number(0), c.number(1)
     rest = core.mod(a, b, fmod=True)
     quotient = core.div(core.sub(a, rest), b)
@@ -351,9 +369,9 @@ def _floor_of_quotient(c, a, b):
 
 @row(aten.floor_divide.default, aten.floor_divide.Scalar)
 def floor_divide(c, a, b):
-    a, b = _both(c, a, b)
     if c.dtype.is_floating_point:
         return _floor_of_quotient(c, a, b)
+    a, b = _both(c, a, b)
     if not c.dtype.is_signed:
         return core.div(a, b)
     zero = c.number(0)
@@ -380,6 +398,7 @@ def fmod(c, a, b):
 
 
 @row(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
+@in_full_precision
 def remainder(c, a, b):
     a, b = _both(c, a, b)
     if not c.dtype.is_floating_point:
@@ -424,21 +443,29 @@ def fmin(c, a, b):
 _POWERS = {0.5: core.sqrt, -0.5: core.rsqrt, -1: core.reciprocal}  # of floats
 
 
+@in_full_precision
+def _cube(c, a):
+    base = c.value(a, c.dtype)
+    return core.mul(core.mul(base, base), base)
+
+
 @row(aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar, aten.pow.Scalar)
 def power(c, a, b):
     if isinstance(b, (int, float)) and not isinstance(b, bool) and c.dtype != torch.bool:
         base = c.value(a, c.dtype)
         if b == 1:
             return core.identity(base)
-        if b in (2, 3):
-            square = core.mul(base, base)
-            return square if b == 2 else core.mul(square, base)
+        if b == 2:
+            return core.mul(base, base)
+        if b == 3:
+            return _cube(c, a)
         if c.dtype.is_floating_point and b in _POWERS:
             return _POWERS[b](base)
     return core.pow(*_both(c, a, b))
 
 
 @row(aten.atan2.default)
+@in_full_precision
 def atan2(c, y, x):
     """The angle in the first quadrant, mirrored by the signs, of which a zero has one as well."""
     y, x = _both(c, y, x)
@@ -451,6 +478,7 @@ def atan2(c, y, x):
 
 
 @row(aten.hypot.default)
+@in_full_precision
 def hypot(c, a, b):
     a, b = (core.abs(v) for v in _both(c, a, b))
     high, low = core.max(a, b), core.min(a, b)
@@ -513,6 +541,7 @@ def shift_right(c, a, b):
 
 
 @row(aten.ldexp.Tensor)
+@in_full_precision
 def ldexp(c, x, exponent):
     return core.mul(c.value(x, c.dtype), core.pow(c.number(2.0), c.value(exponent, c.dtype)))
 
@@ -549,6 +578,7 @@ def clamp_max(c, x, high):
 
 
 @row(aten.addcmul.default)
+@in_full_precision
 def addcmul(c, x, a, b, *, value=1):
     product = core.mul(*_both(c, a, b))
     product = product if value == 1 else core.mul(product, c.value(value, c.dtype))
@@ -556,6 +586,7 @@ def addcmul(c, x, a, b, *, value=1):
 
 
 @row(aten.addcdiv.default)
+@in_full_precision
 def addcdiv(c, x, a, b, *, value=1):
     a = c.value(a, c.dtype)
     a = a if value == 1 else core.mul(a, c.value(value, c.dtype))
@@ -563,6 +594,7 @@ def addcdiv(c, x, a, b, *, value=1):
 
 
 @row(aten.lerp.Scalar, aten.lerp.Tensor)
+@in_full_precision
 def lerp(c, start, end, weight):
     a, b = _both(c, start, end)
     w, half, one = c.value(weight, c.dtype), c.number(0.5), c.number(1.0)

@@ -3,7 +3,7 @@ import math
 
 import torch
 
-from .calls import aten, core, count_of, named, row
+from .calls import aten, core, count_of, in_full_precision, named, row
 
 
 def _checked(c, *tensors):
@@ -31,16 +31,18 @@ def addmm(c, bias, a, b, *, beta=1, alpha=1):
     _checked(c, a, b)
     if alpha == 1 and beta == 1 and bias.rank == 1 and c.dtype.is_floating_point and bias.dtype == c.dtype and bias.shape[0] == b.shape[1]:
         return core.matmul(a.value, b.value, bias.value)
-    return _sum_of(c, bias, core.matmul(a.value, b.value), alpha, beta)
+    return baddbmm(c, bias, a, b, beta=beta, alpha=alpha)
 
 
 @row(aten.baddbmm.default, aten.addmv.default)
+@in_full_precision
 def baddbmm(c, bias, a, b, *, beta=1, alpha=1):
     _checked(c, a, b)
     return _sum_of(c, bias, core.matmul(a.value, b.value), alpha, beta)
 
 
 @row(aten.addbmm.default)
+@in_full_precision
 def addbmm(c, bias, a, b, *, beta=1, alpha=1):
     _checked(c, a, b)
     return _sum_of(c, bias, core.reduce_sum(core.matmul(a.value, b.value), c.ints([0]), keepdims=False), alpha, beta)
@@ -71,11 +73,18 @@ def attention(c, q, k, v, dropout=0.0, is_causal=False, *, attn_mask=None, scale
     scaling = {} if scale is None else {"scale": float(scale)}
     mask = [] if attn_mask is None else [c.value(attn_mask, q.dtype)]
     out = core.attention(q.value, k.value, v.value, *mask, is_causal=is_causal, **scaling)[0]
-    logits = _logits(c, q, k, attn_mask, is_causal, scale, q.shape[-2], k.shape[-2])
-    return [out, core.reduce_log_sum_exp(logits, c.ints([3]), keepdims=False)]
+    return [out, _log_sums(c, q, k, attn_mask, is_causal, scale)[1]]
+
+
+@in_full_precision
+def _log_sums(c, q, k, mask, is_causal, scale):
+    """The second result of attention: the logarithms of the sums in the softmax."""
+    logits = _logits(c, q, k, mask, is_causal, scale, q.shape[-2], k.shape[-2])
+    return [None, core.reduce_log_sum_exp(logits, c.ints([3]), keepdims=False)]
 
 
 @row(aten._scaled_dot_product_flash_attention_for_cpu_backward.default)
+@in_full_precision
 def attention_backward(c, grad, q, k, v, out, logsumexp, dropout, is_causal, *, attn_mask=None, scale=None):
     if dropout:
         c.refuse("attention with dropout")
@@ -95,6 +104,7 @@ def attention_backward(c, grad, q, k, v, out, logsumexp, dropout, is_causal, *, 
 # ---- products of more than two tensors, and distances ----
 
 @row(aten._trilinear.default)
+@in_full_precision
 def trilinear(c, a, b, d, expand_a, expand_b, expand_d, summed, unroll=1):
     """Each operand has an axis for each letter but those along which it is repeated."""
     if not c.dtype.is_floating_point or 0 in c.shape or any(0 in t.shape for t in (a, b, d)):
@@ -153,6 +163,7 @@ def _differences(c, a, b):
 
 
 @row(aten._cdist_forward.default)
+@in_full_precision
 def cdist(c, a, b, p, mode):
     if 0 in c.shape or a.shape[-1] == 0:
         return c.filled(0)
@@ -160,6 +171,7 @@ def cdist(c, a, b, p, mode):
 
 
 @row(aten._cdist_backward.default)
+@in_full_precision
 def cdist_backward(c, grad, a, b, p, distance):
     if 0 in grad.shape or 0 in a.shape:
         return c.filled(0)
@@ -178,6 +190,7 @@ def _pairs(c, x):
 
 
 @row(aten._pdist_forward.default)
+@in_full_precision
 def pdist(c, x, p=2):
     if 0 in c.shape or 0 in x.shape:
         return c.filled(0)
@@ -186,6 +199,7 @@ def pdist(c, x, p=2):
 
 
 @row(aten._pdist_backward.default)
+@in_full_precision
 def pdist_backward(c, grad, x, p, distance):
     if 0 in grad.shape or 0 in x.shape:
         return c.filled(0)

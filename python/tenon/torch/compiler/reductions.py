@@ -3,7 +3,7 @@ import math
 
 import torch
 
-from .calls import Tensor, aten, cast, core, count_of, named, row
+from .calls import Tensor, aten, cast, core, count_of, in_full_precision, named, row
 from .pointwise import log1p_of
 
 
@@ -155,17 +155,20 @@ def _moments(c, x, axes, keepdim, correction, dtype):
 
 
 @row(aten.var.correction, aten.var.dim, aten.var.default)
+@in_full_precision
 def var(c, x, axes=None, unbiased=None, keepdim=False, *, correction=None):
     axes, unbiased, keepdim, correction = _var_arguments(c, axes, unbiased, keepdim, correction)
     return _moments(c, x, axes, keepdim, correction, c.dtype)[0]
 
 
 @row(aten.std.correction)
+@in_full_precision
 def std(c, x, axes=None, *, correction=None, keepdim=False):
     return core.sqrt(_moments(c, x, axes, keepdim, correction, c.dtype)[0])
 
 
 @row(aten.var_mean.correction)
+@in_full_precision
 def var_mean(c, x, axes=None, *, correction=None, keepdim=False):
     return list(_moments(c, x, axes, keepdim, correction, c.result[0].dtype))
 
@@ -179,6 +182,7 @@ def _var_arguments(c, axes, unbiased, keepdim, correction):
 
 
 @row(aten.logsumexp.default)
+@in_full_precision
 def logsumexp(c, x, axes, keepdim=False):
     return _reduced(c, core.reduce_log_sum_exp, x, axes, keepdim)
 

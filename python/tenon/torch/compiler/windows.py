@@ -4,7 +4,7 @@ import math
 import numpy as np
 import torch
 
-from .calls import Tensor, aten, cast, core, count_of, row
+from .calls import Tensor, aten, cast, core, count_of, row, wide
 
 
 def _each(value, count):
@@ -181,11 +181,6 @@ def _scaled_by(c, value, sizes, rank, axis, dtype):
     return core.div(value, c.scope.constant(torch.from_numpy(_along(sizes, rank, axis)).to(dtype)))
 
 
-def _wide(dtype):
-    """The dtype in which half precision is added up."""
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-
-
 @row(*_ADAPTIVE)
 def adaptive_avg_pool(c, x, size):
     """The mean over windows is the mean along one axis after the other."""
@@ -201,7 +196,7 @@ def adaptive_avg_pool(c, x, size):
     if all(e % s == 0 for e, s in zip(extents, size)):
         kernel = [e // s for e, s in zip(extents, size)]
         return _batched(c, x, axes, lambda v: core.average_pool(v, kernel=kernel, strides=kernel))
-    dtype = _wide(c.dtype)
+    dtype = wide(c.dtype)
     value = c.value(x, dtype)
     for axis, extent, count in zip(range(x.rank - axes, x.rank), extents, size):
         bounds = _bounds(extent, count)
@@ -222,7 +217,7 @@ def adaptive_avg_pool_backward(c, grad, x):
         kernel = [e // s for e, s in zip(extents, size)]
         shape = c.ints([1] * (axes + 2 - x.rank) + list(x.shape))
         return _batched(c, grad, axes, lambda v: core.average_pool_backward(v, shape, kernel=kernel, strides=kernel))
-    dtype = _wide(c.dtype)
+    dtype = wide(c.dtype)
     value = c.value(grad, dtype)
     for axis, extent, count in zip(range(x.rank - axes, x.rank), extents, size):
         bounds = _bounds(extent, count)
@@ -344,7 +339,7 @@ def _smooth(kind, is_backward):
         _numbers(c, shape, size)
         if not c.dtype.is_floating_point or 0 in c.shape or 0 in x.shape:
             c.refuse("resizing of integers or of empty tensors")
-        dtype = _wide(c.dtype)
+        dtype = wide(c.dtype)
         value = c.value(x, dtype)
         for axis, extent, count, factor in zip((2, 3), shape[2:], size, (*factors, None, None)):
             found = _smooth_weights(extent, count, factor, align_corners, kind)
