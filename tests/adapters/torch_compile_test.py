@@ -203,6 +203,15 @@ class Training(Compiled):
         made = self.both(Noise, (torch.randn(3, 4),), handed_back=["aten.randint.low", "aten.randn.default", "aten.uniform.default"])
         self.assertEqual([g.parts for g in made.explanation.graphs], [1])
 
+    def test_random_choices_equal_eager_pytorch(self):
+        for dtype in (torch.float32, torch.float64):
+            torch._dynamo.reset()
+            run, x = torch.compile(lambda t: torch.bernoulli(t) * 2, backend="tenon"), torch.rand(50, dtype=dtype)
+            torch.manual_seed(3)
+            expected = torch.bernoulli(x) * 2
+            torch.manual_seed(3)
+            self.equal(run(x), expected)
+
     def test_a_step_of_an_optimiser(self):
         losses = []
         for compiles in (False, True):
