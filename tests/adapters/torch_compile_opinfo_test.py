@@ -26,7 +26,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
 SHARES = 25
 WHOLE_SHARE = 50  # one of so many samples goes through torch.compile
-FLOOR = 85  # percent of the samples that no node of may be handed back to PyTorch
+FLOOR = 85  # percent of all samples of which no node may be handed back to PyTorch
 MAIN_DTYPES, MORE_DTYPES = ("float32", "int64", "bool"), ("float64", "float16", "bfloat16")
 # Operators whose results are memory that nobody wrote: dtypes and shapes are compared.
 UNDEFINED = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
@@ -36,6 +36,27 @@ POSITIONS = ("topk", "sort", "kthvalue", "median", "nanmedian", "mode")
 # an error counts against the greatest element of a result.
 SUMS = ("fft.", "stft", "istft", "nn.functional.conv2d", "nn.functional.conv3d",
         "nn.functional.conv_transpose2d", "nn.functional.conv_transpose3d", "nn.functional.scaled_dot_product_attention")
+# Operators whose softmax makes relative errors of the rounding of products of thousands.
+AMPLIFIED = ("nn.functional.multi_head_attention_forward",)
+# The operators of ATen that PyTorch runs, and the reasons for single calls of others.  Nothing else may be handed back.
+HANDED_BACK = {
+    "linear algebra": """_linalg_det _linalg_eigh _linalg_slogdet _linalg_solve_ex _linalg_svd cholesky cholesky_inverse cholesky_solve geqrf
+        linalg_cholesky_ex linalg_eig linalg_householder_product linalg_inv_ex linalg_ldl_factor_ex linalg_ldl_solve linalg_lu linalg_lu_factor_ex
+        linalg_lu_solve linalg_matrix_exp linalg_pinv linalg_qr linalg_solve_triangular lu_unpack ormqr triangular_solve with_effects""",
+    "special functions": """igamma igammac special_airy_ai special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1
+        special_chebyshev_polynomial_t special_chebyshev_polynomial_u special_chebyshev_polynomial_v special_chebyshev_polynomial_w
+        special_hermite_polynomial_h special_hermite_polynomial_he special_laguerre_polynomial_l special_legendre_polynomial_p
+        special_modified_bessel_k0 special_modified_bessel_k1 special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1
+        special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u special_shifted_chebyshev_polynomial_v
+        special_shifted_chebyshev_polynomial_w special_spherical_bessel_j0 special_zeta""",
+    "histograms": "_histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors histc histogram",
+    "segments and bags": "_embedding_bag _embedding_bag_backward _embedding_bag_forward_only _embedding_bag_per_sample_weights_backward "
+                         "_segment_reduce_backward embedding_renorm segment_reduce",
+    "others": "_efficientzerotensor _linear_cross_entropy_batch_chunked _linear_cross_entropy_batch_chunked_no_reduction _to_sparse div "
+              "fractional_max_pool2d fractional_max_pool3d frexp gcd hash_tensor repeat_interleave resize rrelu_with_noise_backward"}
+REASONS = ("PyTorch draws the random numbers", "Tenon has no tensors of torch.complex32", "it reads a tensor of torch.complex32",
+           "it reads a tensor of torch.complex64", "the mean of integers", "a view of memory that is not row-major", "an index that is a mask",
+           "the padding is a symbol or negative")
 KINDS = ("whole", "back", "wrong", "failed", "skipped")
 
 
@@ -113,6 +134,8 @@ def is_as_exact(torch, name, found, eager, precise):
     options = {}
     if name.startswith(SUMS) and found.dtype in (torch.float32, torch.complex64) and found.numel():
         options = {"rtol": 1.3e-6, "atol": max(1e-5, 1.3e-6 * float(precise.abs().max()))}
+    if name in AMPLIFIED and found.dtype == torch.float32:
+        options = {"rtol": 2e-4, "atol": 1e-5}
     try:
         torch.testing.assert_close(found, precise.to(found.dtype), equal_nan=True, check_stride=False, **options)
         return True
@@ -374,15 +397,30 @@ def table(reports, every=False):
     return "\n".join(lines)
 
 
+def unexpected(reports):
+    """What was handed back although Tenon lowers it elsewhere."""
+    known = {name for names in HANDED_BACK.values() for name in names.split()}
+    found = []
+    for report in reports:
+        for what in report["backs"]:
+            operator, reason = what.split(": ", 1)
+            name = operator.split(".")[1] if "." in operator else operator
+            if name not in known and not reason.startswith(REASONS):
+                found.append(f"{report['name']}: {what}")
+    return found
+
+
 class Samples(unittest.TestCase):
-    def test_the_samples_of_operators_run_whole_and_give_the_results_of_eager_pytorch(self):
+    def test_samples_of_operators_run_whole_and_give_the_results_of_eager_pytorch(self):
         commit = commit_number()
         asked = [{"name": n, "dtypes": d, "samples": 24, "commit": commit} for n, d in dtypes_of(names_of_share(os.environ.get("OPINFO_SHARE", "commit")), commit)]
         reports = Crew(int(os.environ.get("OPINFO_JOBS", "2")), asked).reports
         print(table(reports))
         counts = counts_of(reports)
         self.assertEqual((counts["wrong"], counts["failed"]), (0, 0))
-        self.assertGreaterEqual(percent_whole(counts), FLOOR)
+        self.assertEqual(unexpected(reports), [])
+        if len(reports) > 600:  # single shares differ: half of some are operators of linear algebra
+            self.assertGreaterEqual(percent_whole(counts), FLOOR)
 
 
 def main():
@@ -405,8 +443,9 @@ def main():
     reports = Crew(options.jobs, asked).reports
     print(table(reports, options.list))
     counts = counts_of(reports)
+    print("\n".join(unexpected(reports)))
     print(f"in {time.monotonic() - start:.0f} s")
-    sys.exit(counts["wrong"] + counts["failed"] > 0 or percent_whole(counts) < FLOOR)
+    sys.exit(counts["wrong"] + counts["failed"] > 0 or bool(unexpected(reports)))
 
 
 if __name__ == "__main__":

@@ -560,6 +560,8 @@ def masked_fill(c, x, mask, value):
 def clamp(c, x, low=None, high=None):
     greater, less = (named("or"), named("and")) if c.dtype == torch.bool else (core.max, core.min)
     made = c.value(x, c.dtype)
+    if c.dtype != torch.bool and all(isinstance(v, (int, float)) for v in (low, high)):
+        return core.clip(made, c.value(low, c.dtype), c.value(high, c.dtype))
     if low is not None:
         made = greater(made, c.value(low, c.dtype))
     if high is not None:

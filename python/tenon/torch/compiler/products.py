@@ -107,8 +107,8 @@ def attention_backward(c, grad, q, k, v, out, logsumexp, dropout, is_causal, *, 
 @in_full_precision
 def trilinear(c, a, b, d, expand_a, expand_b, expand_d, summed, unroll=1):
     """Each operand has an axis for each letter but those along which it is repeated."""
-    if not c.dtype.is_floating_point or 0 in c.shape or any(0 in t.shape for t in (a, b, d)):
-        c.refuse("a product of integers, or of empty tensors")
+    if 0 in c.shape or any(0 in t.shape for t in (a, b, d)):
+        return c.filled(0)
     rank = a.rank + len(expand_a)
     letters = "abcdefghijklmnopqrstuvwxyz"[:rank]
     terms = ["".join(x for i, x in enumerate(letters) if i not in gone) for gone in (expand_a, expand_b, expand_d)]

@@ -35,6 +35,8 @@ def mean(c, x, axes=None, keepdim=False, *, dtype=None):
 
 @row(aten.prod.default, aten.prod.dim_int)
 def prod(c, x, axes=None, keepdim=False, *, dtype=None):
+    if c.dtype == torch.bool:
+        return _of_bools(core.reduce_min)(c, x, axes, keepdim)
     return _reduced(c, core.reduce_prod, x, axes, keepdim)
 
 
