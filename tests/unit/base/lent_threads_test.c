@@ -128,7 +128,7 @@ static pthread_t servers[LENDERS];
 static void *serve_queue(void *unused) {
   (void)unused;
   pthread_mutex_lock(&queue_lock);
-  while (!is_over) {
+  while (!is_over || queued) {
     if (!is_open || !queued) {
       pthread_cond_wait(&queue_changed, &queue_lock);
       continue;
@@ -158,6 +158,7 @@ static void start_queue(bool opens) {
     CHECK(pthread_create(&servers[i], NULL, serve_queue, NULL) == 0);
 }
 
+/* Returns after all requests in the queue have been served. */
 static void stop_queue(void) {
   change_queue(true, true);
   for (int i = 0; i < LENDERS; i++)
