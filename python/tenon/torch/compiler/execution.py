@@ -54,11 +54,8 @@ class Program:
 
     def __call__(self, arguments):
         given = [arguments[i] for i in self._lowered.inputs]
-        for at, value in enumerate(given):
-            if not isinstance(value, torch.Tensor):
-                given[at] = torch.tensor([value])
-            elif value.is_complex():
-                given[at] = torch.view_as_real(value.resolve_conj())
+        for at, prepare in self._lowered.prepared.items():
+            given[at] = prepare(given[at])
         made = () if self._call is None else self._run(tuple(given))
         results = made if self._is_plain else [_output(arguments, made, *output) for output in self._lowered.outputs]
         arguments.clear()

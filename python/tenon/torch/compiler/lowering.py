@@ -22,12 +22,22 @@ class Lowered:
     graph: the Tenon graph; None if it has no output.
     device: PyTorch's device that it runs on.
     inputs: for each input of the graph the number of the argument that it takes.
+    prepared: {number of an input: the function that makes its tensor from the argument}, for arguments that are not plain tensors.
     outputs: for each output of PyTorch's graph: ("made", number of the result, order of its axes in memory or None),
     ("complex", number of the result with both parts on its last axis), ("given", number of an argument), or ("number", a number or None).
     """
 
-    def __init__(self, graph, device, inputs, outputs):
-        self.graph, self.device, self.inputs, self.outputs = graph, device, inputs, outputs
+    def __init__(self, graph, device, inputs, prepared, outputs):
+        self.graph, self.device, self.inputs, self.prepared, self.outputs = graph, device, inputs, prepared, outputs
+
+
+def _vector(number):
+    return torch.tensor([number])
+
+
+def _parts_of(tensor):
+    """A complex tensor as a real one with both parts on a last axis."""
+    return torch.view_as_real(tensor.resolve_conj().resolve_neg())
 
 
 class _Input(Tensor):
@@ -87,13 +97,17 @@ class Lowering:
         a Program needs."""
         self.module, self.scope, self.environment, self.symbols = module, Scope(), {}, {}
         self.constants, self.hand_back, self.names, self.device = constants or {}, hand_back, names, _device_of(module)
-        self.inputs, self.refused, self.placeholders, self.has_checks = [], {}, [], False
+        self.inputs, self.prepared, self.refused, self.placeholders, self.has_checks = [], {}, {}, [], False
 
     # ---- inputs ----
 
     def _declare(self, name, fake, number):
         """Makes an input of the graph from a fake tensor."""
         self._usable(fake)
+        if fake.dtype in REAL:
+            self.prepared[len(self.inputs)] = _parts_of
+        elif fake.is_neg():  # PyTorch keeps a sign beside the memory, as for the imaginary part of a conjugated tensor
+            self.prepared[len(self.inputs)] = torch.Tensor.resolve_neg
         self.inputs.append(number)
         extents = [self._extent(e, f"{name}.{axis}") for axis, e in enumerate(fake.shape)]
         if fake.dtype in REAL:
@@ -119,6 +133,7 @@ class Lowering:
     def _add_symbol(self, value, number):
         if value.node.expr.is_Symbol:
             def declare():
+                self.prepared[len(self.inputs)] = _vector
                 self.inputs.append(number)
                 return self.scope.builder.input(f"extent_{value.node.expr}", "i64", [1])
             self.scope.origins.setdefault(value.node.expr, declare)
@@ -140,8 +155,7 @@ class Lowering:
     def _constant(self, tensor, *how):
         """A tensor as a constant.  how: its name and whether it is copied."""
         if tensor.dtype in REAL:
-            pair = torch.view_as_real(tensor.resolve_conj())
-            return Complex(self.scope, tensor.dtype, tensor.shape, pair=self.scope.builder.constant(pair, *how))
+            return Complex(self.scope, tensor.dtype, tensor.shape, pair=self.scope.builder.constant(_parts_of(tensor), *how))
         return Tensor(self.scope.builder.constant(tensor, *how), tensor.dtype, tuple(tensor.shape))
 
     def _usable(self, fake):
@@ -317,7 +331,7 @@ class Lowering:
             else:
                 found.append(("number", item))
         graph = self.scope.builder.finish(made) if made else None
-        return Lowered(graph, self.device, self.inputs, found)
+        return Lowered(graph, self.device, self.inputs, self.prepared, found)
 
     def _output(self, number, node, item, made):
         """Adds an output for a Program; returns how it is read."""
