@@ -201,20 +201,17 @@ def log_softmax(c, x, axis, half_to_float=False):
     return core.log_softmax(value, axis=c.axis(axis, x.rank)) if x.rank else c.filled(0)
 
 
-@row(aten._softmax_backward_data.default)
-def softmax_backward(c, grad, y, axis, dtype):
-    if y.rank == 0:
-        return c.filled(0)
-    made = core.softmax_backward(grad.value, c.value(y, grad.dtype), axis=c.axis(axis, y.rank))
-    return cast(made, grad.dtype, c.dtype) if c.dtype != grad.dtype else made
+def _softmax_backward(node):
+    def lower(c, grad, y, axis, dtype):
+        if y.rank == 0:
+            return c.filled(0)
+        made = node(grad.value, c.value(y, grad.dtype), axis=c.axis(axis, y.rank))
+        return cast(made, grad.dtype, c.dtype) if c.dtype != grad.dtype else made
+    return lower
 
 
-@row(aten._log_softmax_backward_data.default)
-def log_softmax_backward(c, grad, y, axis, dtype):
-    if y.rank == 0:
-        return c.filled(0)
-    made = core.log_softmax_backward(grad.value, c.value(y, grad.dtype), axis=c.axis(axis, y.rank))
-    return cast(made, grad.dtype, c.dtype) if c.dtype != grad.dtype else made
+row(aten._softmax_backward_data.default)(_softmax_backward(core.softmax_backward))
+row(aten._log_softmax_backward_data.default)(_softmax_backward(core.log_softmax_backward))
 
 
 @row(aten.cumsum.default)
