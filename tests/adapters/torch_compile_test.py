@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import warnings
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -225,6 +226,14 @@ class Training(Compiled):
             torch.manual_seed(3)
             self.equal(run(x), expected)
 
+    def test_random_numbers_for_strided_tensors_equal_eager_pytorch(self):
+        class Noise(nn.Module):
+            def forward(self, x):
+                return x + torch.rand_like(x) + torch.randn_like(x)
+        for make, operators in ((lambda: nn.Dropout(0.5), ["aten.native_dropout.default"]), (Noise, ["aten.rand_like.default", "aten.randn_like.default"])):
+            torch._dynamo.reset()
+            self.both(make, (torch.randn(6, 4).t(),), train=True, handed_back=operators)
+
     def test_a_step_of_an_optimiser(self):
         losses = []
         for compiles in (False, True):
@@ -390,6 +399,13 @@ class Options(Compiled):
                 self.equal(compiled(x), net(x))
         self.equal(compiled(x), net(x))  # with gradients, parameters are arguments
 
+    def test_frozen_parameters_are_constants(self):
+        net, x, execution = nn.Linear(8, 4), torch.randn(3, 8), tenon.torch.compiler.execution
+        compiled = torch.compile(net, backend="tenon", options={"freeze": True})
+        with torch.no_grad(), unittest.mock.patch.object(execution, "_Constants", wraps=execution._Constants) as made:
+            self.equal([compiled(x), compiled(x)], [net(x)] * 2)
+        self.assertEqual([sorted(t.dim() for t in call.args[1].values()) for call in made.call_args_list], [[1, 2]])
+
     def test_inference_tensors(self):
         for options in ({}, {"freeze": True}):
             torch._dynamo.reset()
@@ -399,6 +415,21 @@ class Options(Compiled):
                 self.equal(compiled(x), net(x))
                 net.weight.mul_(2)
                 self.equal(compiled(x), net(x))
+
+    def test_a_rule_without_which_a_graph_is_faster_is_left_out(self):
+        b, nodes = tenon.graph.Builder(), tenon.graph.ops.core
+        x = b.input("x", "f32", [4, 8])
+        graph = b.finish([nodes.gelu(nodes.add(nodes.matmul(x, b.constant(torch.randn(8, 8))), b.constant(torch.randn(8))))])
+        executable, asked = graph.compile(), []
+
+        def seconds(executable, given, pool):
+            asked.append(executable)
+            return 1 / len(asked)
+        with unittest.mock.patch("tenon.torch.compiler.tuning._seconds", seconds):
+            chosen = tenon.torch.compiler.tuning.tuned(graph, executable, (), 0)
+        self.assertIs(chosen, asked[-1])
+        self.assertTrue(executable.dump("rewrites").strip())
+        self.assertFalse(chosen.dump("rewrites").strip())
 
     def test_the_first_call_chooses_what_is_fastest(self):
         make = lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 1), nn.GELU(), nn.Flatten(), nn.Linear(512, 4))  # noqa: E731

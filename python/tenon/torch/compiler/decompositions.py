@@ -4,7 +4,7 @@ import functools
 import torch
 import torch.nn.functional as F
 from torch._decomp import core_aten_decompositions, get_decompositions
-from torch._prims_common import is_non_overlapping_and_dense_or_false
+from torch._prims_common import is_contiguous_or_false
 
 from .calls import ROWS, aten
 
@@ -12,12 +12,13 @@ from .calls import ROWS, aten
 _MORE = [aten.batch_norm_backward, aten.dist, aten.lcm, aten.linalg_vector_norm, aten.tril_indices, aten.triu_indices]
 
 
-# Random numbers that depend on a shape alone are drawn by PyTorch before the graph runs, in the order of memory, as eager PyTorch draws them.
+# Random numbers that depend on a shape alone are drawn by PyTorch before the graph runs.  For tensors that are not row-major PyTorch draws in another
+# order, so that the whole operator stays with PyTorch.
 
 def _drawn(x, draw, dtype=None):
-    if not is_non_overlapping_and_dense_or_false(x):
+    if not is_contiguous_or_false(x):
         return NotImplemented
-    return draw(torch.empty_strided(x.shape, x.stride(), dtype=dtype or x.dtype, device=x.device))
+    return draw(torch.empty(x.shape, dtype=dtype or x.dtype, device=x.device))
 
 
 def _native_dropout(x, p, train):
