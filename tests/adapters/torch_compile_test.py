@@ -27,6 +27,19 @@ import totals
 from torch_kinds import GELU
 
 warnings.simplefilter("ignore")
+SWAP = """#include <tenon/op.h>
+static tenon_status_t swap_run(tenon_call_t *c) {
+  float *x = c->inputs[0]->data, *y = c->inputs[1]->data;
+  for (int64_t i = 0; i < tenon_count(c->inputs[0]); i++) {
+    const float kept = x[i];
+    x[i] = y[i];
+    y[i] = kept + 1;
+  }
+  return TENON_OK;
+}
+TENON_LIBRARY(pairs, "1.0.0",
+  TENON_OP("swap_(Tensor(a!) x, Tensor(b!) y) -> ()", TENON_TYPES("x: f32; y = x"), TENON_KERNEL("cpu", swap_run)))
+"""
 ITERATIONS = int(os.environ.get("TENON_TORCH_COMPILATIONS", "1000"))
 
 
@@ -217,6 +230,14 @@ class Training(Compiled):
         made = self.both(Noise, (torch.randn(3, 4),), handed_back=["aten.randint.low", "aten.randn.default", "aten.uniform.default"])
         self.assertEqual([g.parts for g in made.explanation.graphs], [1])
 
+    def test_random_operators_keep_their_order(self):
+        class Net(nn.Module):
+            def forward(self, x):
+                p = torch.sigmoid(x)
+                chosen = torch.bernoulli(p)  # waits for the graph, and the next one does not
+                return chosen + torch.rand(50) + p
+        self.both(Net, (torch.randn(50),), handed_back=["aten.bernoulli.default", "aten.rand.default"])
+
     def test_random_choices_equal_eager_pytorch(self):
         for dtype in (torch.float32, torch.float64):
             torch._dynamo.reset()
@@ -288,14 +309,23 @@ class Shapes(Compiled):
             self.equal(compiled(x, y), run(x, y))
 
     def test_extents_that_depend_on_data(self):
-        def run(x, n):
+        def run(n, x):
             found = torch.nonzero(x > 0)
             return x[found[:, 0], found[:, 1]].sum() + found.shape[0], x[: n.item()] * 2
         with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
             compiled = torch.compile(run, backend="tenon", fullgraph=True)
             for n in (1, 3, 2):
                 x = torch.randn(4, 3)
-                self.equal(compiled(x, torch.tensor(n)), run(x, torch.tensor(n)))
+                self.equal(compiled(torch.tensor(n), x), run(torch.tensor(n), x))
+
+    def test_a_number_that_depends_on_data(self):
+        def run(n, x, y):
+            return x * n.item() + y
+        with torch._dynamo.config.patch(capture_scalar_outputs=True):
+            compiled = torch.compile(run, backend="tenon", fullgraph=True)
+            for n in (1, 3, -2):
+                x, y = torch.randn(4), torch.randn(4)
+                self.equal(compiled(torch.tensor(n), x, y), run(torch.tensor(n), x, y))
 
     def test_checks_of_the_program_are_made(self):
         def run(x):
@@ -371,6 +401,10 @@ class Operators(Compiled):
     @classmethod
     def setUpClass(cls):
         tenon.torch.register(tenon.load(GELU))
+        path = os.path.join(FOLDER, "swap.c")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(SWAP)
+        tenon.torch.register(tenon.load(path))
         tenon.torch.register("core")
 
     def test_operators_of_tenon_are_nodes_of_the_graph(self):
@@ -384,6 +418,28 @@ class Operators(Compiled):
         for train in (False, True):
             made = self.both(Net, (torch.randn(4, 8),), (torch.randn(6, 8),), train=train, dynamic=True)
             self.assertEqual({g.parts for g in made.explanation.graphs}, {1})
+
+
+    def test_operators_that_write_to_arguments_are_nodes(self):
+        class Net(nn.Module):
+            def forward(self, x, y):
+                a, b = x * 2, y + 1
+                torch.ops.pairs.swap_(a, b)
+                torch.ops.pairs.swap_(x, b)
+                return a - b
+        made = self.both(Net, (torch.randn(3), torch.randn(3)))
+        self.assertEqual([g.parts for g in made.explanation.graphs], [1])
+        x, y = torch.randn(3), torch.randn(3)
+        given = x.clone(), x.clone()
+        Net()(given[0], y)
+        torch.compile(Net(), backend="tenon")(given[1], y)
+        self.equal(given[1], given[0])
+
+    def test_random_operators_of_tenon_take_their_seeds_from_pytorch(self):
+        class Net(nn.Module):
+            def forward(self, x):
+                return torch.ops.core.bernoulli(x.sigmoid()) + x
+        self.both(Net, (torch.randn(50),), handed_back=["core.bernoulli.default"])
 
 
 class Options(Compiled):
@@ -433,7 +489,11 @@ class Options(Compiled):
 
     def test_the_first_call_chooses_what_is_fastest(self):
         make = lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 1), nn.GELU(), nn.Flatten(), nn.Linear(512, 4))  # noqa: E731
+        execution = tenon.torch.compiler.execution
         for options in ({}, {"freeze": True}):
+            with unittest.mock.patch.object(execution, "tuned", wraps=execution.tuned) as tuned:
+                self.both(make, (torch.randn(2, 3, 8, 8),), mode="max-autotune", options=options)
+            self.assertEqual(tuned.call_count, 1)
             self.both(make, *[(torch.randn(2, 3, 8, 8),)] * 3, mode="max-autotune", options=options)
 
     def test_operators_can_be_handed_back(self):
