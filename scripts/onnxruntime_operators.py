@@ -16,6 +16,8 @@ import onnx
 from onnx import helper
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
+from page import write
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "onnxruntime_operators.md")
 BEGIN, END = "<!-- operators: written by make support -->\n", "<!-- end of operators -->\n"
@@ -79,19 +81,12 @@ def table(build):
     return "\n".join(["| operator | nodes are | what is left out, or what to do |", "|---|---|---|", *rows]) + "\n"
 
 
-def main():
-    build = sys.argv[1]
-    text = open(PAGE, encoding="utf-8").read()
+def page(build):
+    with open(PAGE, encoding="utf-8") as file:
+        text = file.read()
     before, rest = text.split(BEGIN)
-    wanted = before + BEGIN + table(build) + END + rest.split(END)[1]
-    if "--check" in sys.argv[2:]:
-        if text != wanted:
-            print("docs/onnxruntime_operators.md differs from the importer: run `make support`")
-        return text != wanted
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(wanted)
-    return 0
+    return before + BEGIN + table(build) + END + rest.split(END)[1]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write("onnxruntime_operators.md", page(sys.argv[1])))

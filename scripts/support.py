@@ -13,8 +13,9 @@ import re
 import subprocess
 import sys
 
+from page import write
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGE = os.path.join(ROOT, "docs", "support.md")
 SETS = ("avx512", "avx2")
 DTYPE = re.compile(r"\b(bool|[iu]\d+|b?f\d+|c\d+|string)\b")
 
@@ -97,18 +98,5 @@ def page(build):
     return HEAD + "| operator | dtypes | CPU | other devices | gradient | batching | PyTorch |\n|---|---|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
 
 
-def main():
-    text = page(os.path.abspath(sys.argv[1]))
-    if "--check" in sys.argv:
-        with open(PAGE, encoding="utf-8") as file:
-            if file.read() != text:
-                print("docs/support.md differs from the registry: run `make support`")
-                return 1
-        return 0
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write("support.md", page(os.path.abspath(sys.argv[1]))))

@@ -8,7 +8,8 @@ import os
 import re
 import sys
 
-PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "tensorflow_operators.md")
+from page import write
+
 HEAD = """# Operators of TensorFlow on a Tenon device
 
 After reading this page you can tell which operators of Tenon compute an operator of TensorFlow on a
@@ -51,18 +52,5 @@ def page(build):
     return HEAD + "".join(lines)
 
 
-def main():
-    text = page(sys.argv[1])
-    if "--check" not in sys.argv:
-        with open(PAGE, "w", encoding="utf-8") as file:
-            file.write(text)
-        return
-    with open(PAGE, encoding="utf-8") as file:
-        if file.read() == text:
-            return
-    print("docs/tensorflow_operators.md is not what the table says: run `make support`")
-    sys.exit(1)
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(write("tensorflow_operators.md", page(sys.argv[1])))

@@ -4,11 +4,10 @@
     scripts/torch_compile_operators.py --check     fails if the page is not what the tables say
 """
 import collections
-import os
 import sys
 import textwrap
 
-PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "torch_compile_operators.md")
+from page import write
 
 HEAD = """# ATen operators in compiled graphs
 
@@ -70,18 +69,5 @@ def _core_operators(torch):
                 yield found
 
 
-def main():
-    text = page()
-    if "--check" not in sys.argv:
-        with open(PAGE, "w", encoding="utf-8") as file:
-            file.write(text)
-        return 0
-    with open(PAGE, encoding="utf-8") as file:
-        if file.read() == text:
-            return 0
-    print("docs/torch_compile_operators.md is not what the tables say: run `make support`")
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write("torch_compile_operators.md", page()))

@@ -3,10 +3,9 @@
     scripts/torch_operators.py             writes the page (with .venv-zoo's Python, and PYTHONPATH=build/python)
     scripts/torch_operators.py --check     fails if the page is not what the tables say
 """
-import os
 import sys
 
-PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "torch_operators.md")
+from page import write
 
 HEAD = """# Operators of PyTorch on a Tenon device
 
@@ -35,18 +34,5 @@ def page():
     return HEAD + "".join(lines)
 
 
-def main():
-    text = page()
-    if "--check" not in sys.argv:
-        with open(PAGE, "w", encoding="utf-8") as file:
-            file.write(text)
-        return 0
-    with open(PAGE, encoding="utf-8") as file:
-        if file.read() == text:
-            return 0
-    print("docs/torch_operators.md is not what the tables say: run `make support`")
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write("torch_operators.md", page()))
