@@ -12,7 +12,7 @@ from torch.distributed.fsdp import fully_shard
 
 import tenon
 import tenon.torch
-from network import Network, walks
+from network import Network, report, walks
 
 
 def losses(network, part, parts, steps=40):
@@ -44,10 +44,7 @@ def main():
     fully_shard(parts, mesh=mesh)
     found, expected = losses(parts, dist.get_rank(), mesh.size()), losses(whole, 0, 1)
     if dist.get_rank() == 0:
-        of_process = sum(p.to_local().numel() for p in parts.parameters())
-        print(f"{of_process} of {sum(p.numel() for p in whole.parameters())} weights in a process")
-        difference = max(abs(a - b) for a, b in zip(found, expected))
-        print(f"loss {found[0]:.4f} to {found[-1]:.4f}; largest difference from one process {difference:.1e}")
+        report(parts, whole, found, expected)
     dist.destroy_process_group()
 
 

@@ -50,3 +50,11 @@ def walks(count, seed, length=16):
     turns = torch.rand(count, length, 1, generator=generator)
     angles = turns.cumsum(1)
     return torch.cat([angles.cos(), angles.sin()], -1), angles / length
+
+
+def report(parts, whole, found, expected, more=""):
+    """Prints how many of the weights a process has, and how far its losses are from those of one process."""
+    of_process = sum(p.to_local().numel() for p in parts.parameters())
+    print(f"{of_process} of {sum(p.numel() for p in whole.parameters())} weights in a process{more}")
+    difference = max(abs(a - b) for a, b in zip(found, expected))
+    print(f"loss {found[0]:.4f} to {found[-1]:.4f}; largest difference from one process {difference:.1e}")

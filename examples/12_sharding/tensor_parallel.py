@@ -13,7 +13,7 @@ from torch.distributed.tensor.debug import CommDebugMode
 
 import tenon
 import tenon.torch
-from network import Linear, Network, walks
+from network import Linear, Network, report, walks
 
 COLUMNS, ROWS = ("q", "k", "v", "up"), ("o", "down")  # which axis of a matrix is split
 
@@ -63,10 +63,7 @@ def main():
     counts = {str(name).split(".")[-1]: count for name, count in moved.get_comm_counts().items()}
     found, expected = losses(parts, put), losses(whole, lambda x: x)
     if dist.get_rank() == 0:
-        of_process = sum(p.to_local().numel() for p in parts.parameters())
-        print(f"{of_process} of {sum(p.numel() for p in whole.parameters())} weights in a process; forward: {counts}")
-        difference = max(abs(a - b) for a, b in zip(found, expected))
-        print(f"loss {found[0]:.4f} to {found[-1]:.4f}; largest difference from one process {difference:.1e}")
+        report(parts, whole, found, expected, f"; forward: {counts}")
     dist.destroy_process_group()
 
 
