@@ -3,10 +3,11 @@
 
 The compilers take turns in one process; a figure is the smallest of the rounds. "frozen" is Tenon with the option freeze. Models whose
 module computes a loss are steps of training: forward and backward. The first call of a compiler is measured in a process of its own, with
-an empty cache, after a small model was compiled, so that it contains no imports.
+an empty cache, after a small model was compiled, so that it contains no imports. On a machine that does other work, --processor-time
+measures the time of the processor instead of that of the clock, for calls with one thread.
 
-Usage: torch_compile.py [--threads N,...] [--rounds N] [--no-first] [NAME...]; the names are those of tests/acceptance/compile_models.py,
-and the default are its named models. It needs .venv-compile.
+Usage: torch_compile.py [--threads N,...] [--rounds N] [--no-first] [--processor-time] [NAME...]; the names are those of
+tests/acceptance/compile_models.py, and the default are its named models. It needs .venv-compile.
 """
 import argparse
 import copy
@@ -38,7 +39,7 @@ def caller(torch, case, compiler):
     return step
 
 
-def measure(name, threads, rounds):
+def measure(name, threads, rounds, clock):
     """Milliseconds of a call with each compiler."""
     import torch
     import compile_models
@@ -57,9 +58,9 @@ def measure(name, threads, rounds):
         for _ in range(rounds):
             for compiler, call in calls.items():
                 inputs = copy.deepcopy(case.inputs)
-                begin = time.perf_counter()
+                begin = clock()
                 call(inputs)
-                best[compiler] = min(best[compiler], time.perf_counter() - begin)
+                best[compiler] = min(best[compiler], clock() - begin)
     return {compiler: round(1e3 * seconds, 3) for compiler, seconds in best.items()}
 
 
@@ -95,26 +96,34 @@ def main():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--no-first", action="store_true", help="do not measure first calls")
+    parser.add_argument("--processor-time", action="store_true", help="time of the processor; only with --threads 1")
     parser.add_argument("--one", choices=["calls", "first"], help=argparse.SUPPRESS)
     parser.add_argument("--compiler", help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.one == "calls":
-        print(json.dumps(measure(options.names[0], int(options.threads), options.rounds)))
+        clock = time.process_time if options.processor_time else time.perf_counter
+        print(json.dumps(measure(options.names[0], int(options.threads), options.rounds, clock)))
         return
     if options.one == "first":
         print(json.dumps(first(options.names[0], int(options.threads), options.compiler)))
         return
     import compile_models
-    report.warn_when_busy()
+    if options.processor_time and options.threads != "1":
+        sys.exit("torch_compile: --processor-time adds up the time of all threads: use --threads 1")
+    if not options.processor_time:
+        report.warn_when_busy()
     figures = {}
+    more = ["--processor-time"] if options.processor_time else []
     for name in options.names or compile_models.NAMED:
         report.progress(f"torch_compile: {name}")
-        row = figures[name] = {"calls": {n: apart("--one", "calls", "--threads", n, "--rounds", str(options.rounds), name) for n in options.threads.split(",")}}
+        row = figures[name] = {"calls": {}}
+        for n in options.threads.split(","):
+            row["calls"][n] = apart("--one", "calls", "--threads", n, "--rounds", str(options.rounds), *more, name)
         if not options.no_first:
             row["first"] = {c: apart("--one", "first", "--threads", "2", "--compiler", c, name) for c in ("eager", "tenon", "inductor")}
     show(figures)
-    if not options.names and not options.no_first:
+    if not options.names and not options.no_first and not options.processor_time:
         report.save("torch_compile", figures, headline(figures), "torch")
 
 
