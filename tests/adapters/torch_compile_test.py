@@ -633,7 +633,33 @@ class Exported(Compiled):
             made.save(path)
             self.equal(tenon.torch.compile(path, (x,))(x), net(x).detach())
 
+    def test_conversions_constants_and_complex_numbers_inside(self):
+        class Kinds(nn.Module):
+            def forward(self, x):
+                # torch.export adds checks of the metadata around .to(), which always succeed here.
+                waves = torch.fft.fft(x.to(torch.float64)).real.to(torch.float32)
+                return {"none": None, "waves": waves, "three": 3, "parts": torch.view_as_real(torch.polar(x.abs(), x))}
+        x = torch.randn(5, 4)
+        found = tenon.torch.compile(torch.export.export(Kinds(), (x,)))(x)
+        expected = Kinds()(x)
+        self.assertEqual((list(found), found["none"], found["three"]), (list(expected), None, 3))
+        for name in ("waves", "parts"):
+            self.equal(found[name], expected[name])
+
     def test_what_cannot_be_compiled_is_named(self):
+        class Checked(nn.Module):
+            def forward(self, x):
+                assert x.max().item() < 5
+                return x + 1
+
+        class Turned(nn.Module):
+            def forward(self, x):
+                return torch.polar(x, x)
+
+        class Real(nn.Module):
+            def forward(self, x):
+                return torch.view_as_real(x)
+
         class Svd(nn.Module):
             def forward(self, x):
                 return torch.linalg.svdvals(x) + 1
@@ -649,6 +675,9 @@ class Exported(Compiled):
         x = torch.randn(3, 3)
         for make, text in ((lambda: tenon.torch.compile(torch.export.export(Svd(), (x,))), r"(?s)aten._linalg_svd.default \(node .*torch_compile_test.py"),
                            (lambda: tenon.torch.compile(torch.export.export(Counter(), (x,))), "writes to count"),
+                           (lambda: tenon.torch.compile(torch.export.export(Checked(), (x,))), r"(?s)_assert_scalar.* the check may fail.*torch_compile_test.py"),
+                           (lambda: tenon.torch.compile(torch.export.export(Turned(), (x,))), "the result output has the dtype torch.complex64"),
+                           (lambda: tenon.torch.compile(torch.export.export(Real(), (torch.polar(x, x),))), "an argument of torch.complex64"),
                            (lambda: tenon.torch.compile(torch.jit.script(nn.Linear(3, 3))), "expected inputs="),
                            (lambda: tenon.torch.compile(nn.Linear(3, 3)), r"found Linear: call torch.export.export\(model, inputs\) first"),
                            (lambda: tenon.torch.compile(self.program()[1])(x), "by name: y")):

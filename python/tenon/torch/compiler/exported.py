@@ -115,7 +115,8 @@ def compile_program(program, inputs=None, *, kwargs=None, device="cpu"):
 
 
 def _why_not(lowering):
-    if not lowering.refused:
-        return "the program computes numbers that PyTorch must compute, and has no tensor as a result, or checks values: use torch.compile(model, backend='tenon')"
-    lines = [f"\n  {node.target} (node {node.name}): {reason}; {place_of(node)}" for node, reason in lowering.refused.items()]
+    reasons = {**dict.fromkeys(lowering.checks, "the check may fail, and a Tenon graph does not make it"), **lowering.refused}
+    if not reasons:
+        return "the program computes numbers that PyTorch must compute, or has no tensor as a result: use torch.compile(model, backend='tenon')"
+    lines = [f"\n  {node.target} (node {node.name}): {reason}" + (f"; {place_of(node)}" if node.op == "call_function" else "") for node, reason in reasons.items()]
     return f"Tenon cannot run the whole program, and no PyTorch is there to run the rest; use torch.compile(model, backend='tenon'), or change these lines:{''.join(lines)}"

@@ -87,6 +87,7 @@ class Lowering:
     """The lowering of one graph.
 
     refused: the nodes that cannot be lowered, with the reason.
+    checks: the nodes that stop a program if a condition does not hold, which PyTorch runs.
     inputs: for each input of the Tenon graph the number of the argument that it takes; -1: a result of PyTorch's.
     """
 
@@ -97,7 +98,7 @@ class Lowering:
         a Program needs."""
         self.module, self.scope, self.environment, self.symbols = module, Scope(), {}, {}
         self.constants, self.hand_back, self.names, self.device = constants or {}, hand_back, names, _device_of(module)
-        self.inputs, self.prepared, self.refused, self.placeholders, self.has_checks = [], {}, {}, [], False
+        self.inputs, self.prepared, self.refused, self.placeholders, self.checks = [], {}, {}, [], []
 
     # ---- inputs ----
 
@@ -146,11 +147,20 @@ class Lowering:
         elif isinstance(value, torch.Tensor):
             self._add_input(node, value, number)
             if self.names is not None:
-                self.environment[node].value  # adds the input
+                self._use_input(node, value)
         else:
             self.environment[node] = value
             if isinstance(value, torch.SymInt):
                 self._add_symbol(value, number)
+
+    def _use_input(self, node, fake):
+        """Adds the input for an argument, whether or not a node reads it."""
+        try:
+            if fake.dtype.is_complex:
+                raise Refused(f"the graph would have an argument of {fake.dtype}, which Tenon does not have: take and return its parts (torch.view_as_real)")
+            self.environment[node].value
+        except Refused as reason:
+            self._refuse(node, str(reason))
 
     def _constant(self, tensor, *how):
         """A tensor as a constant.  how: its name and whether it is copied."""
@@ -197,7 +207,9 @@ class Lowering:
             raise Refused(f"Tenon has no device for {self.device}: declare it by tenon.torch.device")
 
     def _is_certain(self, node):
-        """Whether a check of PyTorch always succeeds: extents are never negative."""
+        """Whether a check of PyTorch always succeeds: extents are never negative, and a trace knows what its tensors are."""
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:
+            return _has_metadata(*node.args, **node.kwargs)
         condition = getattr(getattr(node.args[0].meta.get("val") if node.args and isinstance(node.args[0], torch.fx.Node) else None, "node", None), "expr", None)
         return condition is not None and type(condition).__name__ == "GreaterThan" and condition.args[0] in self.scope.origins and condition.args[1] == 0
 
@@ -210,7 +222,8 @@ class Lowering:
                 self._add_symbol(fake, -1)
             return fake
         if fake is None:
-            self.has_checks = self.has_checks or not self._is_certain(node)
+            if not self._is_certain(node):
+                self.checks.append(node)
             return None
         arguments = _walked(node.args, self.environment.__getitem__)
         named = {k: _walked(v, self.environment.__getitem__) for k, v in node.kwargs.items()}
@@ -238,7 +251,7 @@ class Lowering:
         name, inner = current.name, Lowering(module, hand_back=self.hand_back, names=[f"result_{i}" for i in range(len(outputs))])
         lowered = inner.run()
         current.name = name
-        if lowered is None:
+        if lowered is None or any(kind != "made" for kind, *_ in lowered.outputs):
             node, reason = next(iter(inner.refused.items()), (None, "a branch computes numbers or checks them"))
             raise Refused(f"{node.target}, in a branch: {reason}" if node is not None else reason)
         return lowered.graph
@@ -250,7 +263,7 @@ class Lowering:
         for fake in _fakes(node):
             self._usable(fake)
         for tensor in tensors:
-            if tensor.dtype not in NAMES or (tensor.dtype.is_complex and (node.target not in COMPLEX_ROWS or self.names is not None)):
+            if tensor.dtype not in NAMES or (tensor.dtype.is_complex and node.target not in COMPLEX_ROWS):
                 raise Refused(f"it reads a tensor of {tensor.dtype}")
         self._check_devices(node)
 
@@ -302,12 +315,12 @@ class Lowering:
             elif node.op == "get_attr":
                 self.environment[node] = self._attribute(node)
             elif node.op == "output":
-                outputs = node.args[0]
+                self.output, outputs = node, node.args[0]
             elif node.op == "call_function":
                 self._visit(node)
             else:
                 self._refuse(node, f"a node of the kind {node.op}")
-        is_whole = not self.refused and not self.has_checks and -1 not in self.inputs
+        is_whole = not self.refused and not self.checks and -1 not in self.inputs
         return self._finished(outputs) if is_whole else None
 
     def _finished(self, outputs):
@@ -317,11 +330,11 @@ class Lowering:
             is_argument = isinstance(node, torch.fx.Node) and node.op == "placeholder"
             if isinstance(item, (torch.SymInt, torch.SymFloat, torch.SymBool)) and not is_argument:
                 return None  # PyTorch computes it
-            if self.names is not None:
-                if not isinstance(item, Tensor):
-                    self.refused[node] = "the result of the program is not a tensor"
+            if self.names is not None and isinstance(item, Tensor):
+                if isinstance(item, Complex):
+                    self.refused[self.output] = f"the result {self.names[at]} has the dtype {item.dtype}, which Tenon does not have: return its parts (torch.view_as_real)"
                     return None
-                found.append(("made", at, self._ordered(self.names[at], node, item, made)))
+                found.append(("made", len(made), self._ordered(self.names[at], node, item, made)))
             elif is_argument:
                 found.append(("given", self.placeholders.index(node)))
             elif isinstance(item, Tensor):
@@ -354,6 +367,13 @@ class Lowering:
 def _fakes(node):
     value = node.meta.get("val")
     return [v for v in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(v, torch.Tensor)]
+
+
+def _has_metadata(node, size=None, stride=None, dtype=None, *, device=None, layout=None):
+    """Whether the tensor of a node is traced to be what a check demands."""
+    fake = node.meta["val"]
+    demands = (size, fake.size()), (stride, fake.stride()), (dtype, fake.dtype), (device, fake.device), (layout, fake.layout)
+    return all(demanded is None or demanded == found for demanded, found in demands)
 
 
 def _device_of(module):
