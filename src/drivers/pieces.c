@@ -66,31 +66,70 @@ static bool is_transposed(const tn_drive_t *d, const tn_loop_operand_t *o) {
          o->strides[last] != 0;
 }
 
-/* How many of the next `count` elements, which begin a row, are whole rows of a plane that is
- * transposed; 0: they are copied row by row. */
+/* How many of the next `count` elements are whole rows of a plane that are moved together: rows of
+ * a transposed plane, or short ones; 0: they are moved row by row. */
 static int64_t count_plane_rows(const tn_drive_t *d, const tn_loop_operand_t *o,
                                 const int64_t *index, int64_t count) {
-  enum { LEAST = 4 };
+  enum { LEAST = 4, SHORT = 512 /* bytes */ };
   const int32_t last = d->it->ndim - 1;
-  if (!is_transposed(d, o) || index[last] != 0 || d->inner < LEAST) return 0;
+  if (last == 0 || index[last] != 0) return 0;
+  if (is_transposed(d, o) ? d->inner < LEAST : d->inner * o->size > SHORT) return 0;
   const int64_t left = d->it->shape[last - 1] - index[last - 1];
   const int64_t rows = count / d->inner < left ? count / d->inner : left;
   return rows >= LEAST ? rows : 0;
 }
 
-/* Copies rows of a transposed plane, or `run` elements of a row if `rows` is 0. */
+/* Copies short rows. A call of memcpy() for each of them would take longer than the copy. */
+static void copy_rows(const char *from, int64_t from_row, int64_t from_stride, char *to,
+                      int64_t to_row, int64_t to_stride, int64_t size, int64_t length,
+                      int64_t rows) {
+#define EACH(type)                                                                                 \
+  for (int64_t r = 0; r < rows; r++, from += from_row, to += to_row) {                             \
+    const type *source = (const type *)(const void *)from;                                         \
+    type *target = (type *)(void *)to;                                                             \
+    if (from_stride) {                                                                             \
+      for (int64_t i = 0; i < length; i++)                                                         \
+        target[i] = source[i];                                                                     \
+    } else {                                                                                       \
+      const type value = *source;                                                                  \
+      for (int64_t i = 0; i < length; i++)                                                         \
+        target[i] = value;                                                                         \
+    }                                                                                              \
+  }
+  const bool is_simple = (from_stride == size || from_stride == 0) && to_stride == size;
+  if (is_simple && size == 4) {
+    EACH(uint32_t)
+  } else if (is_simple && size == 2) {
+    EACH(uint16_t)
+  } else {
+    for (int64_t r = 0; r < rows; r++)
+      copy_strided(from + r * from_row, from_stride, to + r * to_row, to_stride, size, length);
+  }
+#undef EACH
+}
+
+/* Copies rows of a plane, or `run` elements of a row if `rows` is 0. */
 static void move_run(const tn_drive_t *d, const tn_loop_operand_t *o, char *memory, char *block,
                      int64_t rows, int64_t run, bool to_memory) {
-  const int64_t column = o->strides[d->it->ndim - 1];
+  const int32_t last = d->it->ndim - 1;
+  const int64_t column = o->strides[last];
   const int64_t row = d->inner * o->size;
-  if (rows && to_memory)
-    tn_transpose_plane(o->size, block, row, memory, column, d->inner, rows);
-  else if (rows)
-    tn_transpose_plane(o->size, memory, column, block, row, rows, d->inner);
-  else if (to_memory)
+  if (rows && is_transposed(d, o)) {
+    if (to_memory)
+      tn_transpose_plane(o->size, block, row, memory, column, d->inner, rows);
+    else
+      tn_transpose_plane(o->size, memory, column, block, row, rows, d->inner);
+  } else if (rows) {
+    const int64_t step = o->strides[last - 1];
+    if (to_memory)
+      copy_rows(block, row, o->size, memory, step, column, o->size, d->inner, rows);
+    else
+      copy_rows(memory, step, column, block, row, o->size, o->size, d->inner, rows);
+  } else if (to_memory) {
     copy_strided(block, o->size, memory, column, o->size, run);
-  else
+  } else {
     copy_strided(memory, column, block, o->size, o->size, run);
+  }
 }
 
 /* Copies elements [first, first + count) of the iteration between an operand's memory and a dense
