@@ -49,7 +49,8 @@ class Program:
             self._call = executable._run if lowered.device.type == "cpu" else _on_device(executable)
             self._untuned = executable if tunes and name == "cpu" else None
         self._pool = _threads()
-        self._is_plain = [(kind, *rest) for kind, *rest in lowered.outputs] == [("made", i, None) for i in range(len(lowered.outputs))]
+        self._places = [item if kind in ("made", "complex") else -1 for kind, item, *_ in lowered.outputs]  # of the results in what the graph makes
+        self._changes = [(at, change) for at, change in enumerate(map(_change, lowered.outputs)) if change is not None]
         self._boxed_call = True  # an attribute of the object, since PyTorch's wrappers copy its dictionary
 
     def __call__(self, arguments):
@@ -57,7 +58,10 @@ class Program:
         for at, prepare in self._lowered.prepared.items():
             given[at] = prepare(given[at])
         made = () if self._call is None else self._run(tuple(given))
-        results = made if self._is_plain else [_output(arguments, made, *output) for output in self._lowered.outputs]
+        made = [*made, None]
+        results = [made[place] for place in self._places]
+        for at, change in self._changes:
+            results[at] = change(results[at], arguments)
         arguments.clear()
         return results
 
@@ -81,12 +85,17 @@ class Program:
         return type(error)(f"{error}\n  from {node.target}, {place_of(node)}\n  To see what PyTorch says to these inputs, call the model without torch.compile.")
 
 
-def _output(arguments, made, kind, item, order=None):
-    if kind == "complex":
-        return torch.view_as_complex(made[item])
+def _change(output):
+    """How a result is made from what the graph has made for it, and the arguments; None: it is that."""
+    kind, item, *rest = output
     if kind == "made":
-        return made[item] if order is None else made[item].permute(order)
-    return arguments[item] if kind == "given" else item
+        order, = rest
+        return None if order is None else lambda made, arguments: made.permute(order)
+    if kind == "complex":
+        return lambda made, arguments: torch.view_as_complex(made)
+    if kind == "given":
+        return lambda made, arguments: arguments[item]
+    return lambda made, arguments: item
 
 
 class _Constants:
