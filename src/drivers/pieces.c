@@ -80,9 +80,9 @@ static int64_t count_plane_rows(const tn_drive_t *d, const tn_loop_operand_t *o,
 }
 
 /* Copies short rows. A call of memcpy() for each of them would take longer than the copy. */
-static void copy_rows(const char *from, int64_t from_row, int64_t from_stride, char *to,
-                      int64_t to_row, int64_t to_stride, int64_t size, int64_t length,
-                      int64_t rows) {
+static void copy_short_rows(const char *from, int64_t from_row, int64_t from_stride, char *to,
+                            int64_t to_row, int64_t to_stride, int64_t size, int64_t length,
+                            int64_t rows) {
 #define EACH(type)                                                                                 \
   for (int64_t r = 0; r < rows; r++, from += from_row, to += to_row) {                             \
     const type *source = (const type *)(const void *)from;                                         \
@@ -122,9 +122,9 @@ static void move_run(const tn_drive_t *d, const tn_loop_operand_t *o, char *memo
   } else if (rows) {
     const int64_t step = o->strides[last - 1];
     if (to_memory)
-      copy_rows(block, row, o->size, memory, step, column, o->size, d->inner, rows);
+      copy_short_rows(block, row, o->size, memory, step, column, o->size, d->inner, rows);
     else
-      copy_rows(memory, step, column, block, row, o->size, o->size, d->inner, rows);
+      copy_short_rows(memory, step, column, block, row, o->size, o->size, d->inner, rows);
   } else if (to_memory) {
     copy_strided(block, o->size, memory, column, o->size, run);
   } else {
