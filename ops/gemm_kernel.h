@@ -108,6 +108,8 @@ static int NAME(thin)(const product_t *p) {
         for (int h = 0; h < 2; h++)
           part[h] += TIMES_VECTOR(*(const NAME(loose) *)(a + e + h * NAME(LANES)),
                                   *(const NAME(loose) *)(column + e + h * NAME(LANES)));
+      for (; e + NAME(LANES) <= p->k; e += NAME(LANES))
+        part[0] += TIMES_VECTOR(*(const NAME(loose) *)(a + e), *(const NAME(loose) *)(column + e));
       for (; e < p->k; e++)
         sum = (T)(sum + TIMES(a[e], column[e]));
       part[0] += part[1];
