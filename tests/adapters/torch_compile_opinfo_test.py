@@ -1,10 +1,11 @@
 """PyTorch's OpInfo samples through the backend of torch.compile: each operator, forward and backward, against eager PyTorch.
 
-    torch_compile_opinfo_test.py [--op NAME] [--exact] [--dtype DTYPE] [--samples N] [--all] [--list] [--jobs N]
+    torch_compile_opinfo_test.py [--op NAME] [--exact] [--dtype DTYPE] [--samples N] [--all] [--list] [--jobs N] [--inductor]
 
 Each sample is traced by AOTAutograd and given to the backend's compile_graph, without Dynamo, so that thousands of samples
 take minutes; every fiftieth sample goes through torch.compile itself.  A sample counts where AOTAutograd traces it and the
-traced graph, run by PyTorch, gives the results of eager PyTorch: what no compiler can compile is skipped.
+traced graph, run by PyTorch, gives the results of eager PyTorch: what no compiler can compile is skipped.  --inductor also
+compiles each sample by inductor, which takes seconds for each, and counts separately what inductor passes.
 
 OPINFO_SHARE=2/25 takes every 25th operator, from the third on; OPINFO_SHARE=commit (the default) takes the share of this
 commit, --all every operator.  OPINFO_LOG=FILE keeps what each operator did, one line of JSON each.  Worker processes run the
@@ -19,6 +20,7 @@ import sys
 import threading
 import time
 import unittest
+import zlib
 
 import totals
 
@@ -58,6 +60,7 @@ REASONS = ("PyTorch draws the random numbers", "Tenon has no tensors of torch.co
            "it reads a tensor of torch.complex64", "the mean of integers", "a view of memory that is not row-major", "an index that is a mask",
            "the padding is a symbol or negative")
 KINDS = ("whole", "back", "wrong", "failed", "skipped")
+PASSED_BY_INDUCTOR, ALSO_WHOLE = "inductor passes", "inductor passes and Tenon runs whole"
 
 
 # ---- one sample, in a worker ----
@@ -255,7 +258,17 @@ class Worker:
             return kind, differs
         return ("back", refused) if refused else ("whole", "")
 
-    def run(self, name, dtypes, limit, is_share_of_dynamo):
+    def inductor_passes(self, op, given, differentiate):
+        torch, sample = self.torch, Sample(op, given, self.torch)
+        expected = computed(torch, sample, sample.fresh(), differentiate)
+        torch._dynamo.reset()
+        try:
+            found = computed(torch, torch.compile(sample, backend="inductor"), sample.fresh(), differentiate)
+        except Exception:
+            return False
+        return not same(torch, sample, found, expected, list)
+
+    def run(self, name, dtypes, limit, is_share_of_dynamo, inductor):
         torch, op = self.torch, self.operators[name]
         counts, findings, backs, number = collections.Counter(), [], collections.Counter(), 0
         for dtype in dtypes:
@@ -270,10 +283,14 @@ class Worker:
                     findings.append(("skipped", f"{dtype} samples: {error}"[:300]))
                     continue
                 step = max(1, -(-len(samples) // limit)) if limit else 1
-                for i, sample in list(enumerate(samples))[::step]:
+                first = zlib.crc32(name.encode()) % step if inductor else 0  # any samples, not the simplest
+                for i, sample in list(enumerate(samples))[first::step]:
                     number += 1
                     kind, text = self.check(op, sample, differentiate, is_share_of_dynamo(number))
                     counts[kind] += 1
+                    if inductor and kind != "skipped" and self.inductor_passes(op, sample, differentiate):
+                        counts[PASSED_BY_INDUCTOR] += 1
+                        counts[ALSO_WHOLE] += kind == "whole"
                     if kind == "back":
                         backs.update({f"{node}: {reason}": 1 for node, reason in text.items()})
                     elif kind != "whole":
@@ -282,13 +299,12 @@ class Worker:
 
 
 def worker():
-    import zlib
     made = Worker()
     print("ready", flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
         offset = zlib.crc32(asked["name"].encode()) + asked["commit"]
-        report = made.run(asked["name"], asked["dtypes"], asked["samples"], lambda n, o=offset: (n + o) % WHOLE_SHARE == 0)
+        report = made.run(asked["name"], asked["dtypes"], asked["samples"], lambda n, o=offset: (n + o) % WHOLE_SHARE == 0, asked.get("inductor"))
         print("report " + json.dumps(report), flush=True)
 
 
@@ -432,6 +448,7 @@ def main():
     parser.add_argument("--all", action="store_true", help="all operators and all dtypes")
     parser.add_argument("--list", action="store_true", help="print the operators without findings as well")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--inductor", action="store_true", help="count separately the samples that inductor passes")
     options = parser.parse_args()
     commit = commit_number()
     names = names_of_share("" if options.op is not None or options.all else os.environ.get("OPINFO_SHARE", "commit"))
@@ -439,10 +456,13 @@ def main():
         names = [n for n in names if (n == options.op if options.exact else options.op in n)]
     dtypes = [options.dtype] if options.dtype else [*MAIN_DTYPES, *(MORE_DTYPES if options.all else ())]
     start = time.monotonic()
-    asked = [{"name": n, "dtypes": dtypes, "samples": options.samples, "commit": commit} for n in names]
+    asked = [{"name": n, "dtypes": dtypes, "samples": options.samples, "commit": commit, "inductor": options.inductor} for n in names]
     reports = Crew(options.jobs, asked).reports
     print(table(reports, options.list))
     counts = counts_of(reports)
+    if options.inductor:
+        passed, whole = counts[PASSED_BY_INDUCTOR], counts[ALSO_WHOLE]
+        print(f"inductor passes {passed} of {sum(counts[k] for k in KINDS[:4])}; Tenon runs {whole} of these whole: {100 * whole / max(1, passed):.1f} %")
     print("\n".join(unexpected(reports)))
     print(f"in {time.monotonic() - start:.0f} s")
     sys.exit(counts["wrong"] + counts["failed"] > 0 or bool(unexpected(reports)))
