@@ -154,8 +154,7 @@ static tenon_status_t run_job(tenon_call_t *call, const weight_t *w, dnn_job_t *
   void *data[3] = {x, dy, sums};
   TENON_TRY(dnn_run(call, job, data));
   add_sums(sums, bytes / sizeof *sums, job->slice_count);
-  void *moved[2] = {sums, w->out->data};
-  return dnn_run(call, job->pack, moved);
+  return dnn_reorder_run(call, job->pack, sums, w->out->data);
 }
 
 static tenon_status_t conv_weight(tenon_call_t *call) {

@@ -354,9 +354,8 @@ static tenon_status_t run_convolution_job(tenon_call_t *call, const want_t *want
   if (job->weights) weights = job->weights;
   if (job->pack) {
     void *packed = call->host->allocate(call, dnnl_memory_desc_get_size(job->pack->md[1]));
-    void *both[2] = {weights, packed};
     if (!packed) return TENON_MEMORY;
-    TENON_TRY(dnn_run(call, job->pack, both));
+    TENON_TRY(dnn_reorder_run(call, job->pack, weights, packed));
     weights = packed;
   }
   void *data[5] = {x, weights, to};

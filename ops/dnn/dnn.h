@@ -167,6 +167,8 @@ tenon_status_t dnn_run(tenon_call_t *call, dnn_job_t *job, void *const *data);
  * DNNL_ARG_TO. Returns NULL on failure. */
 dnn_job_t *dnn_reorder_create(const dnn_key_t *key, const_dnnl_memory_desc_t from,
                               const_dnnl_memory_desc_t to);
+/* Converts memory of the reorder's first layout to its second one; in reorder.c. */
+tenon_status_t dnn_reorder_run(tenon_call_t *call, dnn_job_t *reorder, void *from, void *to);
 
 /* Converts one layout to another once, outside calls. Returns 0 on failure. */
 int dnn_reorder(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_memory_desc_t to_md,

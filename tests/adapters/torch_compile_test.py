@@ -1,6 +1,7 @@
 """torch.compile(model, backend="tenon"): results beside eager PyTorch, training, shapes, what PyTorch runs, options, errors, and exported programs."""
 import concurrent.futures
 import gc
+import itertools
 import os
 import resource
 import subprocess
@@ -210,6 +211,20 @@ class Results(Compiled):
 
 
 class Training(Compiled):
+    def test_convolutions_with_any_number_of_filters(self):
+        # oneDNN keeps weights in blocks of filters, the last of which may be padded.
+        for filters, channels, kernel, groups in itertools.product((1, 16, 40, 50, 97), (3, 32), (1, 3), (1, 2)):
+            if filters % groups or channels % groups:
+                continue
+            layer, x = nn.Conv2d(channels, filters, kernel, padding=kernel // 2, groups=groups), torch.randn(2, channels, 9, 9)
+            torch._dynamo.reset()
+            with self.subTest(filters=filters, channels=channels, kernel=kernel, groups=groups):
+                expected, found = layer(x), torch.compile(layer, backend="tenon")(x)
+                torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+                starts = torch.randn_like(expected)
+                gradients = (torch.autograd.grad(result, layer.weight, starts)[0] for result in (found, expected))
+                torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+
     def test_forward_and_backward_are_graphs_of_tenon(self):
         made = self.both(lambda: nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)), (torch.randn(5, 8),), train=True, graphs=2)
         self.assertEqual([(g.kind, g.parts) for g in made.explanation.graphs], [("forward", 1), ("backward", 1)])
