@@ -1,6 +1,6 @@
 /* Converts weights from one of oneDNN's layouts to another in each call, for convolutions without
- * packed weights. Layouts that are row-major, or blocked along their first axis alone, are copied by
- * core_move(), on all threads; oneDNN's own reorders run on one, and read large matrices slowly.
+ * packed weights. Layouts that are row-major, or blocked along their first axis alone, are copied
+ * by core_move(), on all threads; oneDNN's own reorders run on one, and read large matrices slowly.
  * Called by convolution.c and conv_weight.c.
  * Invariant: elements that pad the last block are zeros. */
 #include "../copy.h"
@@ -56,7 +56,12 @@ static int find_layout(const_dnnl_memory_desc_t md, layout_t *out_layout) {
   return find_block(md, out_layout) && has_dense_blocks(out_layout, *padded);
 }
 
-/* The distance of elements of axis 0 that are `rows` apart, of which each block has `block`. */
+/* The distance of elements of a block along axis 0. */
+static int64_t step_in_block(const layout_t *layout) {
+  return layout->block > 1 ? 1 : layout->strides[0];
+}
+
+/* The distance of elements of axis 0 that are `rows` apart, which are whole blocks. */
 static int64_t distance(const layout_t *layout, int64_t rows) {
   return rows / layout->block * layout->strides[0];
 }
@@ -76,8 +81,7 @@ static tenon_status_t move_blocks(tenon_call_t *call, const layout_t *from, void
   move_axis(&move, count, distance(from, block), distance(to, block));
   for (int i = 1; i < from->rank; i++)
     move_axis(&move, from->dims[i], from->strides[i], to->strides[i]);
-  move_axis(&move, rows, from->block > 1 ? 1 : from->strides[0],
-            to->block > 1 ? 1 : to->strides[0]);
+  move_axis(&move, rows, step_in_block(from), step_in_block(to));
   return core_move(call, &move);
 }
 
