@@ -266,13 +266,14 @@ def traced():
         return core.gelu(core.matmul(x, w)).redistribute(placements=[Replicate()])
     for placements in ([S0], [R]), ([R], [S1]), ([S1], [S0]):
         results = []
-        for f in function, torch.compile(function, backend="aot_eager", fullgraph=True):
+        for f in function, *(torch.compile(function, backend=backend, fullgraph=True) for backend in ("aot_eager", "tenon")):
             leaves = [put(t, mesh, p).requires_grad_() for t, p in zip((x, w), placements)]
             made = f(*leaves)
             made.sum().backward()
             results.append([made, *(leaf.grad for leaf in leaves)])
-        for a, b in zip(*results):
-            torch.testing.assert_close(a.full_tensor(), b.full_tensor())
+        for eager, *others in zip(*results):
+            for other in others:
+                torch.testing.assert_close(other.full_tensor(), eager.full_tensor())
     twice = [t.double().requires_grad_() for t in (x, w)]
     split = [put(t.detach(), mesh, p).requires_grad_() for t, p in zip(twice, ([S0], [R]))]
     seconds = []
@@ -281,6 +282,27 @@ def traced():
         seconds.append(torch.autograd.grad((first**2).sum(), (a, b)))
     for found, expected in zip(seconds[1], seconds[0]):
         torch.testing.assert_close(found.full_tensor(), expected)
+
+
+def compiled():
+    """The example's network over four processes, compiled by Tenon: results, gradients, and collectives."""
+    x, y = network.walks(8, 0)
+    whole = network.Network(16, 4, 2)
+    parts = network.Network(16, 4, 2)
+    parts.load_state_dict(whole.state_dict())
+    mesh = init_device_mesh("cpu", (4,))
+    distribute_module(parts, mesh, tensor_parallel.split)
+    ((whole(x) - y) ** 2).mean().backward()
+    function = torch.compile(parts, backend="tenon", fullgraph=True)
+    found = function(put(x, mesh, [R]))
+    compare("compiled: result", found, whole(x).detach())
+    ((found - put(y, mesh, [R])) ** 2).mean().backward()
+    for (name, part), expected in zip(parts.named_parameters(), whole.parameters()):
+        compare(f"compiled: {name}", part.grad, expected.grad)
+    forward = tenon.torch.explain(parts, put(x, mesh, [R])).graphs[0]
+    collectives = [item.operator for item in forward.handed_back if "wait_tensor" not in item.operator]
+    if collectives != ["_c10d_functional.all_reduce.default"] * 4:
+        raise AssertionError(f"compiled: expected four times all_reduce in the forward graph, found {collectives}")
 
 
 def refusals():
@@ -455,6 +477,9 @@ class Sharding(unittest.TestCase):
 
     def test_compiled_functions_and_second_derivatives(self):
         in_four_processes(traced)
+
+    def test_a_network_compiled_by_tenon(self):
+        in_four_processes(compiled)
 
     def test_what_cannot_be_split_is_refused(self):
         in_four_processes(refusals)
