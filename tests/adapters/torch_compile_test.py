@@ -653,12 +653,13 @@ class Exported(Compiled):
             def forward(self, x):
                 # torch.export adds checks of the metadata around .to(), which always succeed here.
                 waves = torch.fft.fft(x.to(torch.float64)).real.to(torch.float32)
-                return {"none": None, "waves": waves, "three": 3, "parts": torch.view_as_real(torch.polar(x.abs(), x))}
+                larger = nn.functional.interpolate(x[None, None], scale_factor=2)  # torch.export keeps this operator whole
+                return {"none": None, "waves": waves, "three": 3, "parts": torch.view_as_real(torch.polar(x.abs(), x)), "larger": larger}
         x = torch.randn(5, 4)
         found = tenon.torch.compile(torch.export.export(Kinds(), (x,)))(x)
         expected = Kinds()(x)
         self.assertEqual((list(found), found["none"], found["three"]), (list(expected), None, 3))
-        for name in ("waves", "parts"):
+        for name in ("waves", "parts", "larger"):
             self.equal(found[name], expected[name])
 
     def test_what_cannot_be_compiled_is_named(self):

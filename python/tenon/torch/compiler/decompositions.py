@@ -9,7 +9,8 @@ from torch._prims_common import is_contiguous_or_false
 from .calls import ROWS, aten
 
 # Operators that the core set of ATen keeps, and that PyTorch's own decompositions take apart as Tenon needs it.
-_MORE = [aten.batch_norm_backward, aten.dist, aten.lcm, aten.linalg_vector_norm, aten.tril_indices, aten.triu_indices]
+_MORE = [aten.batch_norm_backward, aten.dist, aten.lcm, aten.linalg_vector_norm, aten.tril_indices, aten.triu_indices,
+         aten.upsample_bilinear2d.vec, aten.upsample_nearest2d.vec]
 
 
 # Random numbers that depend on a shape alone are drawn by PyTorch before the graph runs.  For tensors that are not row-major PyTorch draws in another
