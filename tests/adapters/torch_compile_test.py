@@ -210,6 +210,16 @@ class Results(Compiled):
         self.equal(torch.compile(run, backend="tenon")(x, w), run(x, w))
 
 
+class HalfPrecision(Compiled):
+    def test_variances_are_rounded_once(self):
+        for dtype in (torch.float16, torch.bfloat16):
+            x = (torch.randn(64, 9) * 8).to(dtype)
+            for function in (torch.var, torch.std, torch.var_mean, torch.std_mean):
+                found = torch.compile(lambda x, f=function: f(x, dim=1), backend="tenon")(x)
+                for a, e in zip(*(list(r) if isinstance(r, tuple) else [r] for r in (found, function(x.double(), dim=1)))):
+                    torch.testing.assert_close(a.double(), e, rtol=0.51 * torch.finfo(dtype).eps, atol=1e-6)
+
+
 class Training(Compiled):
     def test_convolutions_with_any_number_of_filters(self):
         # oneDNN keeps weights in blocks of filters, the last of which may be padded.

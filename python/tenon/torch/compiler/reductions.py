@@ -172,7 +172,7 @@ def std(c, x, axes=None, *, correction=None, keepdim=False):
 @row(aten.var_mean.correction)
 @in_full_precision
 def var_mean(c, x, axes=None, *, correction=None, keepdim=False):
-    return list(_moments(c, x, axes, keepdim, correction, c.result[0].dtype))
+    return list(_moments(c, x, axes, keepdim, correction, x.dtype))
 
 
 def _var_arguments(c, axes, unbiased, keepdim, correction):
