@@ -58,7 +58,7 @@ HANDED_BACK = {
               "fractional_max_pool2d fractional_max_pool3d frexp gcd hash_tensor repeat_interleave resize rrelu_with_noise_backward"}
 REASONS = ("PyTorch draws the random numbers", "Tenon has no tensors of torch.complex32", "it reads a tensor of torch.complex32",
            "it reads a tensor of torch.complex64", "the mean of integers", "a view of memory that is not row-major", "an index that is a mask",
-           "the padding is a symbol or negative")
+           "the padding is a symbol or negative", "PyTorch rounds the step to half precision")
 KINDS = ("whole", "back", "wrong", "failed", "skipped")
 PASSED_BY_INDUCTOR, ALSO_WHOLE = "inductor passes", "inductor passes and Tenon runs whole"
 
