@@ -2,7 +2,7 @@
 import numpy as np
 import torch
 
-from .calls import HALVES, aten, cast, core, count_of, prims, row
+from .calls import aten, cast, core, count_of, prims, row
 
 _END = np.iinfo(np.int64).max
 
@@ -274,15 +274,16 @@ def linspace(c, start, end, steps, **named_arguments):
 
 @row(aten.linspace.Tensor_Tensor, aten.linspace.Tensor_Scalar, aten.linspace.Scalar_Tensor)
 def linspace_of_tensors(c, start, end, steps, **named_arguments):
-    """Counted from the start in the first half and from the end in the second, integers in float64, as PyTorch does."""
+    """Counted from the start in the first half and from the end in the second, integers in float64, as PyTorch does.
+
+    Half precision is computed in float32: PyTorch rounds the step, and its result is further from the exact one.
+    """
     if not isinstance(steps, int):
         c.refuse("the number of steps is a symbol")
-    if c.dtype in HALVES:
-        c.refuse("PyTorch rounds the step to half precision")
     start, end = c.value(start, c.dtype), c.value(end, c.dtype)
     if steps < 2:
         return c.expanded(start, c.shape)
-    wide = torch.float32 if c.dtype == torch.float32 else torch.float64
+    wide = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float32}.get(c.dtype, torch.float64)
     if wide != c.dtype:
         start, end = (cast(v, c.dtype, wide) for v in (start, end))
     step = core.div(core.sub(end, start), c.number(steps - 1, wide))
