@@ -85,15 +85,11 @@ static void copy_short_rows(const char *from, int64_t from_row, int64_t from_str
                             int64_t rows) {
 #define EACH(type)                                                                                 \
   for (int64_t r = 0; r < rows; r++, from += from_row, to += to_row) {                             \
-    const type *source = (const type *)(const void *)from;                                         \
-    type *target = (type *)(void *)to;                                                             \
-    if (from_stride) {                                                                             \
-      for (int64_t i = 0; i < length; i++)                                                         \
-        target[i] = source[i];                                                                     \
-    } else {                                                                                       \
-      const type value = *source;                                                                  \
-      for (int64_t i = 0; i < length; i++)                                                         \
-        target[i] = value;                                                                         \
+    type value;                                                                                    \
+    memcpy(&value, from, sizeof value);                                                            \
+    for (int64_t i = 0; i < length; i++) {                                                         \
+      if (from_stride) memcpy(&value, from + i * (int64_t)sizeof value, sizeof value);             \
+      memcpy(to + i * (int64_t)sizeof value, &value, sizeof value);                                \
     }                                                                                              \
   }
   const bool is_simple = (from_stride == size || from_stride == 0) && to_stride == size;
