@@ -10,6 +10,7 @@ import tempfile
 import unittest
 import unittest.mock
 import warnings
+import zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TENON_BUILD", os.path.join(ROOT, "build")))
@@ -699,7 +700,14 @@ class Exported(Compiled):
                 self.count.add_(1)
                 return x + self.count
         x = torch.randn(3, 3)
-        for make, text in ((lambda: tenon.torch.compile(torch.export.export(Svd(), (x,))), r"(?s)aten._linalg_svd.default \(node .*torch_compile_test.py"),
+        missing, empty, archive = (os.path.join(FOLDER, f"{name}.pt2") for name in ("missing", "empty", "archive"))
+        with open(empty, "wb"), zipfile.ZipFile(archive, "w") as file:
+            file.writestr("a", "b")
+        for make, text in ((lambda: tenon.torch.compile(missing), "missing.pt2: there is no such file"),
+                           (lambda: tenon.torch.compile(empty), "empty.pt2: expected a program of torch.export, found no ZIP archive: write the file with torch.export.save"),
+                           (lambda: tenon.torch.compile(archive), "archive.pt2: expected .* found a file that PyTorch cannot load"),
+                           (lambda: tenon.torch.compile(FOLDER, (x,)), "expected a module of TorchScript, found no ZIP archive"),
+                           (lambda: tenon.torch.compile(torch.export.export(Svd(), (x,))), r"(?s)aten._linalg_svd.default \(node .*torch_compile_test.py"),
                            (lambda: tenon.torch.compile(torch.export.export(Counter(), (x,))), "writes to count"),
                            (lambda: tenon.torch.compile(torch.export.export(Checked(), (x,))), r"(?s)_assert_scalar.* the check may fail.*torch_compile_test.py"),
                            (lambda: tenon.torch.compile(torch.export.export(Turned(), (x,))), "the result output has the dtype torch.complex64"),

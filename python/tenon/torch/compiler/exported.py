@@ -1,5 +1,6 @@
 """Programs that PyTorch exports, and TorchScript, as Tenon graphs: they run in Tenon alone, also without Python."""
 import os
+import zipfile
 
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
@@ -61,11 +62,30 @@ def _output_names(program):
     return [f"output.{name}" if name.isdigit() else name or "output" for name in names]
 
 
+def _loaded(path):
+    """The program in a file."""
+    what, load, save = "a module of TorchScript", torch.jit.load, "torch.jit.save"
+    if path.endswith(".pt2"):
+        what, load, save = "a program of torch.export", torch.export.load, "torch.export.save"
+    if not os.path.exists(path):
+        raise _core.NotFoundError(f"{path}: there is no such file")
+    found = "no ZIP archive"
+    if os.path.isfile(path) and zipfile.is_zipfile(path):
+        try:
+            return load(path)
+        except Exception as error:
+            found = f"a file that PyTorch cannot load ({_first_line(error)})"
+    raise _core.InvalidError(f"{path}: expected {what}, found {found}: write the file with {save}")
+
+
+def _first_line(error):
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
 def _converted(program, inputs, named):
     """What `program` stands for, as torch.export.ExportedProgram."""
     if isinstance(program, (str, os.PathLike)):
-        path = os.fspath(program)
-        program = torch.export.load(path) if path.endswith(".pt2") else torch.jit.load(path)
+        program = _loaded(os.fspath(program))
     if isinstance(program, torch.export.ExportedProgram):
         return program
     if isinstance(program, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
@@ -81,8 +101,7 @@ def _of_torchscript(module, inputs, named):
     try:
         return TS2EPConverter(module, tuple(inputs), named or {}).convert()
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise _core.UnimplementedError(f"the module of TorchScript {getattr(module, 'original_name', '')} cannot be converted to a program of torch.export: {reason}: "
+        raise _core.UnimplementedError(f"the module of TorchScript {getattr(module, 'original_name', '')} cannot be converted to a program of torch.export: {_first_line(error)}: "
                                        f"export the module it was made from with torch.export.export") from error
 
 
