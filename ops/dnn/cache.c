@@ -198,6 +198,7 @@ void dnn_job_destroy(dnn_job_t *job) {
   for (int32_t i = 0; i < job->arg_count; i++)
     dnnl_memory_desc_destroy(job->md[i]);
   dnn_free(job->weights);
+  free(job->layouts);
   dnn_job_destroy(job->pack);
   free(job);
 }
@@ -353,25 +354,6 @@ tenon_status_t dnn_run(tenon_call_t *call, dnn_job_t *job, void *const *data) {
   }
   if (!job->slice_count) return executed(call, execute(job, data, 0, r.scratch));
   return call->host->parallel(call, job->slice_count, job->grain, run_slices, &r);
-}
-
-dnn_job_t *dnn_reorder_create(const dnn_key_t *key, const_dnnl_memory_desc_t from,
-                              const_dnnl_memory_desc_t to) {
-  dnn_job_t *job = dnn_job_create(key);
-  dnnl_primitive_attr_t attributes = 0;
-  dnnl_primitive_desc_t desc = 0;
-  int good = job && from && to && dnn_attributes(&attributes, 0, FINISH_none, 0, 0) &&
-             dnnl_reorder_primitive_desc_create(&desc, from, dnn_engine(), to, dnn_engine(),
-                                                attributes) == dnnl_success;
-  if (good) {
-    dnn_job_arg(job, DNNL_ARG_FROM, from);
-    dnn_job_arg(job, DNNL_ARG_TO, to);
-    good = dnn_job_finish(job, desc);
-  }
-  if (attributes) dnnl_primitive_attr_destroy(attributes);
-  if (good) return job;
-  dnn_job_destroy(job);
-  return 0;
 }
 
 int dnn_reorder(const_dnnl_memory_desc_t from_md, const void *from, const_dnnl_memory_desc_t to_md,

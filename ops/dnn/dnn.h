@@ -55,6 +55,7 @@ struct dnn_job_t {
   dnn_job_t
       /* Without a plan: converts weights to the layout of this primitive, in each call. */
       *pack;
+  void *layouts;    /* of a reorder that core_move() does; NULL: the primitive does it */
   uint32_t variant; /* used by the kernel itself */
   dnn_after_t after;
   int moves_stack; /* the primitive must not be interrupted by a signal: see dnn_signals_block */
@@ -163,11 +164,12 @@ static inline int dnn_rows_same(const dnn_rows_t *a, const dnn_rows_t *b) {
  * comes from the call. */
 tenon_status_t dnn_run(tenon_call_t *call, dnn_job_t *job, void *const *data);
 
-/* A primitive that converts one layout to another, with the arguments DNNL_ARG_FROM and
- * DNNL_ARG_TO. Returns NULL on failure. */
+/* reorders, in reorder.c */
+
+/* A job that converts one layout to another. Returns NULL on failure. */
 dnn_job_t *dnn_reorder_create(const dnn_key_t *key, const_dnnl_memory_desc_t from,
                               const_dnnl_memory_desc_t to);
-/* Converts memory of the reorder's first layout to its second one; in reorder.c. */
+/* Converts memory of the first layout to the second one. */
 tenon_status_t dnn_reorder_run(tenon_call_t *call, dnn_job_t *reorder, void *from, void *to);
 
 /* Converts one layout to another once, outside calls. Returns 0 on failure. */

@@ -5,6 +5,7 @@
  * Invariant: elements that pad the last block are zeros. */
 #include "../copy.h"
 #include "dnn.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* A layout of f32 that core_move() can read and write. */
@@ -97,12 +98,48 @@ static tenon_status_t move_layout(tenon_call_t *call, const layout_t *from, void
   return move_blocks(call, from, data, to, out, blocks * block, 1, rest);
 }
 
+/* creating */
+
+/* The layouts of a reorder that core_move() can do, or NULL; the caller frees them. */
+static layout_t *find_layouts(const_dnnl_memory_desc_t from, const_dnnl_memory_desc_t to) {
+  layout_t *layouts = (layout_t *)calloc(2, sizeof *layouts);
+  if (layouts && find_layout(from, &layouts[0]) && find_layout(to, &layouts[1]) &&
+      (layouts[0].block == 1 || layouts[1].block == 1))
+    return layouts;
+  free(layouts);
+  return 0;
+}
+
+static int make_reorder_primitive(dnn_job_t *job) {
+  dnnl_primitive_attr_t attributes = 0;
+  dnnl_primitive_desc_t desc = 0;
+  dnnl_engine_t engine = dnn_engine();
+  int good = dnn_attributes(&attributes, 0, FINISH_none, 0, 0) &&
+             dnnl_reorder_primitive_desc_create(&desc, job->md[0], engine, job->md[1], engine,
+                                                attributes) == dnnl_success &&
+             dnn_job_finish(job, desc);
+  if (attributes) dnnl_primitive_attr_destroy(attributes);
+  return good;
+}
+
+dnn_job_t *dnn_reorder_create(const dnn_key_t *key, const_dnnl_memory_desc_t from,
+                              const_dnnl_memory_desc_t to) {
+  dnn_job_t *job = from && to ? dnn_job_create(key) : 0;
+  if (!job) return 0;
+  dnn_job_arg(job, DNNL_ARG_FROM, from);
+  dnn_job_arg(job, DNNL_ARG_TO, to);
+  const int has_descriptors = job->arg_count == 2;
+  if (has_descriptors) job->layouts = find_layouts(from, to);
+  if (job->layouts || (has_descriptors && make_reorder_primitive(job))) return job;
+  dnn_job_destroy(job);
+  return 0;
+}
+
+/* running */
+
 tenon_status_t dnn_reorder_run(tenon_call_t *call, dnn_job_t *reorder, void *from, void *to) {
-  layout_t layouts[2];
-  const int is_known =
-      find_layout(reorder->md[0], &layouts[0]) && find_layout(reorder->md[1], &layouts[1]);
-  if (is_known && (layouts[0].block == 1 || layouts[1].block == 1))
-    return move_layout(call, &layouts[0], from, &layouts[1], to);
+  const layout_t *layouts = (const layout_t *)reorder->layouts;
   void *both[2] = {from, to};
+  if (layouts) return move_layout(call, &layouts[0], from, &layouts[1], to);
   return dnn_run(call, reorder, both);
 }
