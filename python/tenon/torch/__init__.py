@@ -135,9 +135,11 @@ def compile(program, inputs=None, *, kwargs=None, device="cpu"):
     device: the device that runs the program, such as "cpu" or "opencl:0".
 
     Parameters and buffers become constants of the graph.  Returns a callable that takes the arguments of the program.
-    Raises tenon.UnimplementedError, which names each node that Tenon cannot run, with its line in the model.
+    Several threads may call it at once.  Arguments of other shapes or dtypes than those of the program raise tenon.InvalidError.
+    Raises tenon.UnimplementedError, which names each node that Tenon cannot run, with its line in the model; tenon.NotFoundError or
+    tenon.InvalidError for a file that is missing or holds no program.
     """
-    from .compiler import exported  # torch._dynamo takes a second to import
+    from .compiler import exported  # torch._dynamo is slow to import
     return exported.compile_program(program, inputs, kwargs=kwargs, device=device)
 
 
